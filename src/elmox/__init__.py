@@ -1,0 +1,46 @@
+"""elmox: ELMo, deep contextualized word representations, for today's PyTorch.
+
+Public names are loaded when they are first used: `import elmox` never pays for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from elmox.bulk.files import open_vectors
+    from elmox.config import ElmoConfig
+    from elmox.elmo import Elmo
+    from elmox.embedding import ElmoEmbedding
+    from elmox.errors import ElmoxError
+    from elmox.model.scalar_mix import ScalarMix
+
+_HOMES = {
+    "Elmo": "elmox.elmo",
+    "ElmoConfig": "elmox.config",
+    "ElmoEmbedding": "elmox.embedding",
+    "ElmoxError": "elmox.errors",
+    "ScalarMix": "elmox.model.scalar_mix",
+    "open_vectors": "elmox.bulk.files",
+}
+
+__all__ = [
+    "Elmo",
+    "ElmoConfig",
+    "ElmoEmbedding",
+    "ElmoxError",
+    "ScalarMix",
+    "__version__",
+    "open_vectors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'elmox' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

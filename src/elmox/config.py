@@ -1,0 +1,208 @@
+"""The whole biLM in one frozen dataclass, and the three published sizes.
+
+The names are the paper's; the numbers of AI2's released models are the defaults (Peters et al. 2018,
+section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from elmox.errors import ElmoxError
+
+Activation = Literal["relu", "tanh"]
+Inventory = Literal["bytes", "unicode"]
+
+PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+NUM_BYTE_CHARACTERS = 262  # 256 bytes, 5 special marks, and row 0 for the padding token
+
+
+def _require(condition: bool, name: str, given: object, expected: str) -> None:
+    if not condition:
+        raise ElmoxError(f"{name} is {given!r}, expected {expected}")
+
+
+@dataclass(frozen=True)
+class CharCnnConfig:
+    """The character CNN that spells a word: one (width, count) pair per bank of filters."""
+
+    filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS
+    embedding_dim: int = 16
+    num_characters: int = NUM_BYTE_CHARACTERS
+    max_characters: int = 50
+    activation: Activation = "relu"
+    num_highways: int = 2
+    inventory: Inventory = "bytes"
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+    def __post_init__(self) -> None:
+        _require(bool(self.filters), "char_cnn.filters", self.filters, "at least one (width, count)")
+        for width, count in self.filters:
+            _require(width > 0 and count > 0, "char_cnn.filters", (width, count), "positive numbers")
+            _require(
+                width <= self.max_characters,
+                "char_cnn.filters",
+                (width, count),
+                f"a width of at most max_characters = {self.max_characters}",
+            )
+        _require(self.embedding_dim > 0, "char_cnn.embedding_dim", self.embedding_dim, "> 0")
+        _require(self.max_characters >= 3, "char_cnn.max_characters", self.max_characters, ">= 3")
+        _require(self.num_highways >= 0, "char_cnn.num_highways", self.num_highways, ">= 0")
+        _require(
+            self.activation in get_args(Activation),
+            "char_cnn.activation",
+            self.activation,
+            " or ".join(get_args(Activation)),
+        )
+
+    @property
+    def num_filters(self) -> int:
+        """Width of the concatenated filters, which is also the width of the highways."""
+        return sum(count for _, count in self.filters)
+
+
+@dataclass(frozen=True)
+class WordConfig:
+    """An embedding per known word, for word-vocabulary models or beside the character CNN."""
+
+    num_words: int
+    dim: int
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        _require(self.num_words > 0, "words.num_words", self.num_words, "> 0")
+        _require(self.dim > 0, "words.dim", self.dim, "> 0")
+
+
+@dataclass(frozen=True)
+class LstmConfig:
+    """The stacked LSTM language models; a clip of None means that nothing is clipped."""
+
+    cell_dim: int = 4096
+    projection_dim: int = 512
+    num_layers: int = 2
+    cell_clip: float | None = 3.0
+    proj_clip: float | None = 3.0
+    skip_connections: bool = True
+    bidirectional: bool = True
+    # Without one the cells are the output, and proj_clip has no object.
+    has_projection: bool = True
+    # TensorFlow adds 1 to the forget gate outside the stored bias. Keeping it apart keeps the stored
+    # bias bit for bit; checkpoints whose bias already contains it say 0.
+    forget_bias: float = 1.0
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("cell_dim", "projection_dim", "num_layers"):
+            _require(getattr(self, name) > 0, f"lstm.{name}", getattr(self, name), "> 0")
+        for name in ("cell_clip", "proj_clip"):
+            clip = getattr(self, name)
+            _require(clip is None or clip > 0, f"lstm.{name}", clip, "> 0, or null for no clipping")
+        _require(
+            self.has_projection or self.cell_dim == self.projection_dim,
+            "lstm.has_projection",
+            self.has_projection,
+            f"true, because {self.cell_dim} cells must become {self.projection_dim} outputs",
+        )
+
+    @property
+    def num_directions(self) -> int:
+        """2 for a biLM (forward, backward), 1 for a forward language model."""
+        return 2 if self.bidirectional else 1
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """How the model's text was made: its tokeniser, and the words that have a meaning of their own."""
+
+    tokenizer: str = "treebank"
+    begin: str = "<S>"
+    end: str = "</S>"
+    unknown: str = "<UNK>"
+    # ELMoForManyLangs cuts words to this many code points before anything else looks at them.
+    max_code_points: int | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+@dataclass(frozen=True)
+class ElmoConfig:
+    """Everything that determines the network, and how text reaches it."""
+
+    lstm: LstmConfig = field(default_factory=LstmConfig)
+    char_cnn: CharCnnConfig | None = field(default_factory=CharCnnConfig)
+    words: WordConfig | None = None
+    token_projection: bool = True
+    text: TextConfig = field(default_factory=TextConfig)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        _require(
+            self.char_cnn is not None or self.words is not None,
+            "char_cnn",
+            None,
+            "a character CNN, a word vocabulary, or both",
+        )
+        _require(
+            self.token_projection or self.encoder_dim == self.lstm.projection_dim,
+            "token_projection",
+            self.token_projection,
+            f"true, because the encoder is {self.encoder_dim} wide and the LSTMs read "
+            f"{self.lstm.projection_dim}",
+        )
+
+    @property
+    def encoder_dim(self) -> int:
+        """Width of a token before the projection: word embedding and filters side by side."""
+        words = self.words.dim if self.words else 0
+        return words + (self.char_cnn.num_filters if self.char_cnn else 0)
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of representation: the token layer and one per LSTM layer (3 for AI2's models)."""
+        return self.lstm.num_layers + 1
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector: forward and backward halves side by side (1024 for the original)."""
+        return self.lstm.num_directions * self.lstm.projection_dim
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able dictionary; `config_from_dict` reads it back."""
+        return asdict(self)
+
+
+def _published(cell_dim: int, projection_dim: int, num_highways: int) -> ElmoConfig:
+    return ElmoConfig(
+        lstm=LstmConfig(cell_dim=cell_dim, projection_dim=projection_dim),
+        char_cnn=CharCnnConfig(num_highways=num_highways),
+    )
+
+
+PRESETS: Mapping[str, ElmoConfig] = {
+    "small": _published(1024, 128, 1),
+    "medium": _published(2048, 256, 1),
+    "original": _published(4096, 512, 2),
+}
+
+
+def config_from_dict(values: Mapping[str, Any], source: str) -> ElmoConfig:
+    """Check untrusted values (parsed JSON or TOML) and make the configuration.
+
+    Args:
+        values: nested dictionaries with the field names above.
+        source: where they came from, for the error message.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(ElmoConfig).validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the configuration"
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise ElmoxError(f"{source}: {where}: {message} (given: {first['input']!r})") from error

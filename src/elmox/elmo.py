@@ -1,0 +1,348 @@
+"""The user's class: text in, ELMo vectors out.
+
+    elmo = Elmo.from_pretrained("weights.hdf5")
+    elmo.encode(["I will buy you a present."])                       # (1, D)
+    elmo.encode_tokens([["Live", "in", "the", "present"]])           # [(4, D)]
+
+Vectors are deterministic: the same sentence gives the same vector alone, in any batch, in any order.
+Whoever wants the legacy behaviour, in which LSTM state runs on from call to call, asks for
+`elmo.stateful()`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmox.errors import ElmoxError
+from elmox.hub import load_checkpoint, write_directory
+from elmox.model.batched import BatchOptions, Rows, encode_batches
+from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer
+from elmox.model.layer_choice import Layers, choose_layers
+from elmox.model.reader import Reader
+from elmox.model.scalar_mix import Mix
+from elmox.model.state import LstmState
+from elmox.text.tokenize import get_tokenizer
+
+Text: TypeAlias = str | Sequence[str]  # a raw sentence, or one that has been tokenised
+StateMode = Literal["zero", "warm"]
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+POOLING: dict[str, Callable[[Any], Any]] = {
+    "mean": lambda vectors: vectors.mean(-2),
+    "max": lambda vectors: vectors.max(-2) if isinstance(vectors, np.ndarray) else vectors.amax(-2),
+}
+
+
+class Elmo:
+    """A pretrained ELMo that turns text into vectors."""
+
+    def __init__(self, checkpoint: Checkpoint, source: str = "the checkpoint") -> None:
+        """Most users call `from_pretrained`. `source` names the checkpoint in error messages."""
+        self.found = checkpoint.found
+        self.config = checkpoint.config
+        self.mixes = dict(checkpoint.mixes)
+        self._checkpoint = checkpoint
+        self._warm_state = checkpoint.warm_state
+        self._state: StateMode = "zero"
+        self.reader = Reader(build_bilm(checkpoint, source), build_indexer(checkpoint, source))
+        self._tokenize = get_tokenizer(checkpoint.config.text.tokenizer)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str | Path | None = None,
+        *,
+        options: str | Path | None = None,
+        vocab: str | Path | None = None,
+        token_embeddings: str | Path | None = None,
+        state: StateMode = "zero",
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype = "float32",
+    ) -> "Elmo":
+        """Load a model.
+
+        Args:
+            path: an elmox model directory; AI2's weights.hdf5 with its options file beside it; an
+                NLPL zip; an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What was
+                recognised stands in the attribute `found`.
+            options: the options file of legacy weights, where it does not lie beside them.
+            vocab: the vocabulary of a legacy word model or of `token_embeddings`.
+            token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
+            state: "zero" starts every sentence from nothing; "warm" from the state stored with the
+                model (see `warm_up`).
+            device: "cpu", "cuda", ...; a GPU if there is one by default.
+            dtype: "float32", "bfloat16" or "float16".
+        """
+        if path is None:
+            raise ElmoxError(
+                "no model comes with this version of elmox: give the path of one to from_pretrained"
+            )
+        elmo = cls(load_checkpoint(path, options, vocab, token_embeddings), str(path))
+        elmo.to(device or ("cuda" if torch.cuda.is_available() else "cpu"), dtype)
+        elmo.state = state
+        return elmo
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.reader.bilm.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' precision."""
+        return self.reader.bilm.dtype
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector."""
+        return self.config.dim
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of representation, the token layer included."""
+        return self.config.num_layers
+
+    @property
+    def state(self) -> StateMode:
+        """Where sentences start: "zero" or "warm"."""
+        return self._state
+
+    @state.setter
+    def state(self, mode: StateMode) -> None:
+        if mode not in ("zero", "warm"):
+            raise ElmoxError(f"state={mode!r}: expected 'zero' or 'warm' (or use elmo.stateful())")
+        if mode == "warm" and self._warm_state is None:
+            raise ElmoxError(
+                "state='warm': no warm state is stored with this model; make one with "
+                "elmo.warm_up(sentences) and keep it with elmo.save_pretrained(path)"
+            )
+        self._state = mode
+
+    def to(
+        self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
+    ) -> "Elmo":
+        """Move the weights, or change their precision; returns itself."""
+        try:
+            where = torch.device(device) if device is not None else self.device
+            self.reader.bilm.to(where, _dtype(dtype) if dtype is not None else self.dtype)
+        except RuntimeError as error:
+            raise ElmoxError(f"device={str(device)!r}: {str(error).splitlines()[0]}") from error
+        return self
+
+    def encode_tokens(
+        self,
+        sentences: str | Sequence[Text],
+        *,
+        layers: Layers = "average",
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_tensor: bool = False,
+        device: str | torch.device | None = None,
+    ) -> Any:
+        """A vector for every token.
+
+        Args:
+            sentences: strings, which the model's own tokeniser splits, or lists of tokens, which are
+                taken as they are. (A flat list of strings is a list of sentences.)
+            layers: "average", "top", "all", "mix", "mix:NAME", a layer's number or several.
+            batch_size: most sentences in a batch; None for no limit.
+            batch_tokens: most tokens in a batch; None for what suits the device.
+            show_progress_bar: on stderr.
+            convert_to_tensor: tensors on the model's device instead of float32 NumPy arrays.
+            device: move the model there first.
+
+        Returns:
+            For each sentence, in the order given, an array (T, D), or (K, T, D) where `layers` asks
+            for several; an empty sentence has T = 0. For a single string, its array alone.
+        """
+        options = BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor)
+        vectors = self._encode(sentences, layers, options, device, finish=lambda own: own)
+        return vectors[0] if isinstance(sentences, str) else vectors
+
+    def encode(
+        self,
+        sentences: str | Sequence[Text],
+        *,
+        layers: Layers = "average",
+        pooling: str = "mean",
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_tensor: bool = False,
+        device: str | torch.device | None = None,
+    ) -> Any:
+        """A vector for every sentence: the mean (or max) of its tokens' vectors.
+
+        Returns:
+            (N, D), or (N, K, D) where `layers` asks for several; zeros for an empty sentence. For a
+            single string, its vector alone. The other arguments are those of `encode_tokens`.
+        """
+        if pooling not in POOLING:
+            raise ElmoxError(f"pooling={pooling!r}: expected {' or '.join(map(repr, POOLING))}")
+        pool = POOLING[pooling]
+        options = BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor)
+        pooled = self._encode(
+            # An empty sentence has no mean; its sum is the zeros wanted.
+            sentences, layers, options, device, lambda own: pool(own) if own.shape[-2] else own.sum(-2)
+        )  # fmt: skip
+        if isinstance(sentences, str):
+            return pooled[0]
+        if not pooled:  # the shape of no sentences is that of one empty sentence, less the sentence
+            return self.encode([[]], layers=layers, convert_to_tensor=convert_to_tensor)[:0]
+        return torch.stack(pooled) if convert_to_tensor else np.stack(pooled)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a raw sentence as this model's training text was split."""
+        return self._tokenize(text)
+
+    def set_mix(
+        self, weights: Sequence[float], gamma: float = 1.0, *, name: str = "default"
+    ) -> None:
+        """Store a mix of the layers for `layers="mix"`.
+
+        Args:
+            weights: w, one number a layer, before the softmax (zeros are the plain average).
+            gamma: the factor in front.
+            name: for models with several mixes.
+        """
+        if len(weights) != self.num_layers:
+            raise ElmoxError(f"{len(weights)} mix weights for {self.num_layers} layers: one a layer")
+        self.mixes[name] = Mix(tuple(float(w) for w in weights), float(gamma))
+
+    def warm_up(self, sentences: Sequence[Text]) -> None:
+        """Compute a warm start state from some typical text and start from it from now on.
+
+        The sentences are read one after the other with carried state, as training did; the state
+        after the last one is kept, also by `save_pretrained`.
+        """
+        if not len(sentences):
+            raise ElmoxError("warm_up needs at least one sentence")
+        state = self.reader.zero_state(1)
+        choice = choose_layers("top", self.num_layers, {})
+        for sentence in self.tokens_of(sentences):
+            _, state = self.reader.read([sentence], state, choice)
+        self._warm_state = state.to(torch.device("cpu"), torch.float32)
+        self._state = "warm"
+
+    def stateful(self) -> "StatefulElmo":
+        """The legacy behaviour as an object of its own: row by row, state runs on between calls."""
+        return StatefulElmo(self)
+
+    def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
+        """Write a model directory that `from_pretrained` reads.
+
+        Args:
+            path: the directory to make; it appears whole or not at all.
+            force: replace what is there.
+        """
+        write_directory(self.checkpoint(), Path(path), force)
+
+    def checkpoint(self) -> Checkpoint:
+        """The model as a value, with its present mixes and warm state, for converters."""
+        return replace(
+            self._checkpoint,
+            tensors=self.reader.bilm.state_dict(),
+            mixes=self.mixes,
+            warm_state=self._warm_state,
+        )
+
+    def start_state(self, num_rows: int) -> LstmState:
+        """The state in which fresh rows begin, by the mode this model is in."""
+        if self._state == "zero" or self._warm_state is None:
+            return self.reader.zero_state(num_rows)
+        return self._warm_state.to(self.device, self.dtype).expand(num_rows)
+
+    def tokens_of(self, sentences: str | Sequence[Text]) -> list[Sequence[str]]:
+        """Tokenise what is a string, check what is not."""
+        texts = [sentences] if isinstance(sentences, str) else sentences
+        return [self._tokens(number, sentence) for number, sentence in enumerate(texts)]
+
+    def _encode(
+        self,
+        sentences: str | Sequence[Text],
+        layers: Layers,
+        options: BatchOptions,
+        device: str | torch.device | None,
+        finish: Callable[[Any], Any],
+    ) -> list[Any]:
+        if device is not None:
+            self.to(device)
+        return encode_batches(
+            self.reader,
+            self.tokens_of(sentences),
+            choose_layers(layers, self.num_layers, self.mixes),
+            options,
+            start=lambda rows: self.start_state(len(rows)),
+            finish=finish,
+        )
+
+    def _tokens(self, number: int, sentence: Text) -> Sequence[str]:
+        if isinstance(sentence, str):
+            return self._tokenize(sentence)
+        if not all(isinstance(token, str) for token in sentence):
+            wrong = next(token for token in sentence if not isinstance(token, str))
+            raise ElmoxError(
+                f"sentence {number} has the token {wrong!r} ({type(wrong).__name__}): a sentence is "
+                "a string or a list of strings"
+            )
+        return sentence
+
+
+class StatefulElmo:
+    """Row i of a call starts where row i of the call before ended, as in bilm-tf and AllenNLP.
+
+    Results depend on everything read before: use it to reproduce legacy vectors. A call with fewer
+    rows leaves the others' state as it was; one with more starts the new rows afresh.
+    """
+
+    def __init__(self, elmo: Elmo) -> None:
+        self._elmo = elmo
+        self._state = elmo.start_state(0)
+
+    def encode_tokens(
+        self,
+        sentences: Sequence[Text],
+        *,
+        layers: Layers = "average",
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_tensor: bool = False,
+    ) -> list[Any]:
+        """As `Elmo.encode_tokens`, for the rows of one call. How they are batched changes nothing."""
+        elmo = self._elmo
+        new_rows = len(sentences) - self._state.num_rows
+        if new_rows > 0:
+            self._state = self._state.append(elmo.start_state(new_rows))
+        return encode_batches(
+            elmo.reader,
+            elmo.tokens_of(sentences),
+            choose_layers(layers, elmo.num_layers, elmo.mixes),
+            BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor),
+            start=lambda rows: self._state.rows(self._index(rows)),
+            keep_state=self._keep,
+        )
+
+    def reset(self) -> None:
+        """Forget everything: the next call starts afresh."""
+        self._state = self._elmo.start_state(0)
+
+    def _keep(self, rows: Rows, state: LstmState) -> None:
+        self._state = self._state.with_rows(self._index(rows), state)
+
+    def _index(self, rows: Rows) -> Tensor:
+        return torch.from_numpy(rows).to(self._state.hidden.device)
+
+
+def _dtype(name: str | torch.dtype) -> torch.dtype:
+    dtype = DTYPES.get(name) if isinstance(name, str) else name
+    if dtype not in DTYPES.values():
+        raise ElmoxError(f"dtype={name!r}: expected {', '.join(DTYPES)}")
+    assert dtype is not None
+    return dtype

@@ -1,0 +1,91 @@
+"""Writing so that nothing is ever half there: under a temporary name first, then renamed.
+
+A full disk, an exception or a kill leaves the final name as it was.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from elmox.errors import ElmoxError
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Nothing is overwritten unless asked for. An empty directory may be filled."""
+    empty = path.is_dir() and not any(path.iterdir())
+    if not force and (path.exists() or path.is_symlink()) and not empty:
+        raise ElmoxError(f"{path} exists already: choose another name, or overwrite it with --force")
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success it becomes `path`, else it is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """The same for a directory. An existing one is replaced as a whole, and only at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        temporary.chmod(0o777 & ~_umask())
+        replaced = None
+        if path.exists() or path.is_symlink():
+            replaced = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+            path.rename(replaced / path.name)
+        temporary.rename(path)
+        if replaced is not None:
+            shutil.rmtree(replaced)
+    finally:
+        if temporary.exists():
+            shutil.rmtree(temporary)
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """An object as indented JSON, atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file, or an error that names the file."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ElmoxError(f"{path} does not exist") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ElmoxError(f"{path} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ElmoxError(f"{path} holds a {type(values).__name__}, expected a JSON object")
+    return values
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file, suppress(OSError):  # some file systems cannot sync
+        os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

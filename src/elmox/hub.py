@@ -1,0 +1,195 @@
+"""Our own model directory, and the one function that loads any model from anywhere.
+
+    config.json           architecture, tokeniser, format number
+    model.safetensors     the biLM
+    state.safetensors     the warm start state                 (if any)
+    mixes.safetensors     learned mixes, by name               (if any)
+    characters.json       inventory of code points             (ELMoForManyLangs models)
+    words.json            input vocabulary                     (models that read word ids)
+    README.md             the model card
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmox.config import config_from_dict
+from elmox.errors import ElmoxError
+from elmox.files import atomic_directory, read_json, refuse_existing
+from elmox.legacy.recognize import read_legacy
+from elmox.model.checkpoint import Checkpoint
+from elmox.model.scalar_mix import Mix
+from elmox.model.state import LstmState
+
+MODEL_TYPE = "elmo"
+FORMAT = 1
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_FILES = ("*.json", "*.safetensors", "*.hdf5", "*.pkl", "*.dic", "vocab.txt")
+
+
+def load_checkpoint(
+    path: str | Path,
+    options: str | Path | None = None,
+    vocab: str | Path | None = None,
+    token_embeddings: str | Path | None = None,
+) -> Checkpoint:
+    """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
+
+    Args:
+        path: a directory, an .hdf5, .zip or .tar.gz file, or a hub id (`owner/name`).
+        options: the options file of legacy weights, where it does not lie beside them.
+        vocab: the input vocabulary of legacy word models and of `token_embeddings`.
+        token_embeddings: bilm-tf's cached token vectors.
+    """
+    where = Path(path)
+    if not where.exists():
+        if isinstance(path, Path) or not _HUB_ID.fullmatch(path):
+            raise ElmoxError(f"{path} does not exist: give a model directory or a checkpoint file")
+        where = _download(path)
+    if is_model_directory(where):
+        return read_directory(where)
+    return read_legacy(where, _path(options), _path(vocab), _path(token_embeddings))
+
+
+def is_model_directory(path: Path) -> bool:
+    """Whether this is a directory that `write_directory` made (or something meant to be one)."""
+    return (path / "model.safetensors").is_file()
+
+
+def read_directory(folder: Path) -> Checkpoint:
+    """Read our own format."""
+    settings = read_json(folder / "config.json")
+    if settings.pop("model_type", None) != MODEL_TYPE:
+        raise ElmoxError(f"{folder}/config.json is not an ELMo model's (model_type is not 'elmo')")
+    number = settings.pop("format", None)
+    if number != FORMAT:
+        raise ElmoxError(f"{folder} has format {number!r}, this elmox reads {FORMAT}: upgrade elmox")
+    config = config_from_dict(settings, f"{folder}/config.json")
+    tensors = _read_safetensors(folder / "model.safetensors")
+    return Checkpoint(
+        config=config,
+        tensors=tensors,
+        found=f"elmox model directory {folder.name}",
+        characters=_read_strings(folder / "characters.json"),
+        words=_read_strings(folder / "words.json"),
+        mixes=_read_mixes(folder / "mixes.safetensors"),
+        warm_state=_read_state(folder / "state.safetensors"),
+    )
+
+
+def write_directory(checkpoint: Checkpoint, folder: Path, force: bool = False) -> None:
+    """Write our own format; the directory appears whole or not at all."""
+    from safetensors.torch import save_file
+
+    refuse_existing(folder, force)
+    with atomic_directory(folder) as new:
+        settings = {"model_type": MODEL_TYPE, "format": FORMAT, **checkpoint.config.to_dict()}
+        (new / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        tensors = {name: t.detach().cpu().contiguous() for name, t in checkpoint.tensors.items()}
+        save_file(tensors, new / "model.safetensors", metadata={"format": "pt"})
+        if checkpoint.warm_state is not None:
+            state = checkpoint.warm_state
+            parts = {"hidden": state.hidden, "cell": state.cell}
+            save_file({k: v.cpu().contiguous() for k, v in parts.items()}, new / "state.safetensors")
+        if checkpoint.mixes:
+            save_file(_mix_tensors(checkpoint.mixes), new / "mixes.safetensors")
+        for name, strings in (("characters", checkpoint.characters), ("words", checkpoint.words)):
+            if strings is not None:
+                text = json.dumps(strings, ensure_ascii=False)
+                (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        (new / "README.md").write_text(_card(checkpoint), encoding="utf-8")
+
+
+def _mix_tensors(mixes: Mapping[str, Mix]) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, mix in mixes.items():
+        tensors[f"{name}.weights"] = torch.tensor(mix.weights)
+        tensors[f"{name}.gamma"] = torch.tensor(mix.gamma)
+    return tensors
+
+
+def _read_mixes(path: Path) -> dict[str, Mix]:
+    if not path.is_file():
+        return {}
+    tensors = _read_safetensors(path)
+    names = [name.removesuffix(".weights") for name in tensors if name.endswith(".weights")]
+    return {
+        name: Mix(tuple(tensors[f"{name}.weights"].tolist()), float(tensors[f"{name}.gamma"]))
+        for name in names
+    }
+
+
+def _read_state(path: Path) -> LstmState | None:
+    if not path.is_file():
+        return None
+    tensors = _read_safetensors(path)
+    return LstmState(tensors["hidden"], tensors["cell"])
+
+
+def _read_strings(path: Path) -> tuple[str, ...] | None:
+    return tuple(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ElmoxError(f"{path} is damaged or cut short: {error}") from error
+
+
+def _download(hub_id: str) -> Path:
+    """Fetch a model from the hub, or find it in the local cache; needs the network the first time."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(hub_id, allow_patterns=list(_FILES)))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ElmoxError(
+            f"{hub_id} is neither a local path nor a model that could be fetched from the hub: {reason}"
+        ) from error
+
+
+def _card(checkpoint: Checkpoint) -> str:
+    config = checkpoint.config
+    lstm = config.lstm
+    encoder = "word ids" if config.char_cnn is None else f"{config.char_cnn.inventory} of each word"
+    directions = "bidirectional" if lstm.bidirectional else "forward"
+    return f"""---
+library_name: elmox
+tags: [elmo, bilm, contextual-embeddings]
+---
+
+# An ELMo biLM for elmox
+
+Made from: {checkpoint.found}.
+
+| | |
+|---|---|
+| reads | {encoder} |
+| language model | {directions}, {lstm.num_layers} layers of {lstm.cell_dim} cells, projected to {lstm.projection_dim} |
+| layers x width of a vector | {config.num_layers} x {config.dim} |
+| tokeniser | {config.text.tokenizer} |
+| warm start state | {"yes" if checkpoint.warm_state else "no"} |
+| mixes | {", ".join(checkpoint.mixes) or "none"} |
+
+```python
+from elmox import Elmo
+
+elmo = Elmo.from_pretrained("path/to/this/directory")
+vectors = elmo.encode_tokens([["Live", "in", "the", "present"]])
+```
+"""
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)

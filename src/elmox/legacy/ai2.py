@@ -1,0 +1,273 @@
+"""AI2's weight files (bilm-tf HDF5), both ways: names, transposes, gate order.
+
+    char_embed (261, e)                 CNN/W_cnn_{i} (1, w, e, n)      CNN/b_cnn_{i} (n)
+    CNN_high_{k}/{W,b}_{carry,transform}                                CNN_proj/{W,b}_proj
+    RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/{W_0, B, W_P_0}           embedding (V, p)
+
+Everything is stored for `x @ W`; the gates lie as input, candidate, forget, output; the rows of W_0
+are the input's, then the recurrent state's; the forget gate's constant 1 is not in the file.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmox.config import NUM_BYTE_CHARACTERS, ElmoConfig
+from elmox.errors import ElmoxError
+from elmox.files import atomic_write, write_json
+from elmox.legacy.options import options_from_config, word_config
+from elmox.model.checkpoint import Checkpoint
+from elmox.text.vocab import Vocab
+
+Array = NDArray[np.float32]
+# Reads one dataset after checking its shape; the string says in the options' words what it must be.
+Read = Callable[[str, tuple[int, ...], str], Array]
+
+_GATES_FROM_FILE = [0, 2, 3, 1]  # i, j, f, o -> input, forget, output, candidate
+_GATES_TO_FILE = [0, 3, 1, 2]
+
+
+def read_ai2(
+    weights: Path,
+    config: ElmoConfig,
+    options_source: str,
+    vocab: Vocab | None = None,
+    token_embeddings: Path | None = None,
+) -> Checkpoint:
+    """Read a weight file.
+
+    Args:
+        weights: the HDF5 file.
+        config: what its options file says (`config_from_options`).
+        options_source: that file's name, for error messages.
+        vocab: the input vocabulary of a word model or of `token_embeddings`.
+        token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
+    """
+    tensors: dict[str, Tensor] = {}
+    with _open(weights) as file:
+        read = _reader(file, weights, options_source)
+        found = f"AI2 (bilm-tf) weights {weights.name}"
+        if token_embeddings is not None or config.char_cnn is None:
+            source = token_embeddings or weights
+            embedding = _read_embedding(source, config, vocab)
+            config = word_config(config, len(embedding))
+            tensors["token_encoder.word_embedding.weight"] = torch.from_numpy(embedding)
+            found += f", words by id from {source.name} ({len(embedding)} words)"
+        else:
+            tensors |= _read_char_cnn(file, read, config)
+        for layer in range(config.lstm.num_layers):
+            tensors |= _read_lstm(file, read, config, layer)
+        if config.char_cnn is not None and token_embeddings is None:
+            _refuse_more(file, config, weights, options_source)
+        _refuse_more_layers(file, config, weights, options_source)
+    words = vocab.words if vocab is not None and config.words is not None else None
+    return Checkpoint(config=config, tensors=tensors, found=found, words=words)
+
+
+def write_ai2(checkpoint: Checkpoint, weights: Path) -> Path:
+    """Write a weight file and, beside it, its options file, so that old tools can read our model.
+
+    Returns:
+        The options file.
+    """
+    import h5py
+
+    config = checkpoint.config
+    if config.char_cnn is not None and (config.char_cnn.inventory != "bytes" or config.words):
+        raise ElmoxError(
+            "AI2 weight files hold models that spell words in UTF-8 bytes; this one reads "
+            "code points and word ids (ELMoForManyLangs): convert it to a native directory instead"
+        )
+    arrays = _ai2_arrays(checkpoint.tensors, config)
+    options = weights.with_name(weights.stem + "_options.json")
+    with atomic_write(weights) as temporary, h5py.File(temporary, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
+    write_json(options, options_from_config(config))
+    if checkpoint.words is not None:
+        with atomic_write(weights.with_name(weights.stem + "_vocab.txt")) as temporary:
+            temporary.write_text("\n".join(checkpoint.words) + "\n", encoding="utf-8")
+    return options
+
+
+def _open(path: Path) -> "h5py.File":  # type: ignore[name-defined]  # noqa: F821
+    import h5py
+
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise ElmoxError(f"{path} does not exist") from None
+    except OSError as error:
+        raise ElmoxError(f"{path} cannot be read as HDF5, it is cut short or another format: {error}"
+                         ) from error
+
+
+def _reader(file: "h5py.File", weights: Path, options_source: str) -> Read:  # type: ignore[name-defined]  # noqa: F821
+    def read(name: str, shape: tuple[int, ...], meaning: str) -> Array:
+        if name not in file:
+            raise ElmoxError(f"{weights} lacks the array {name}, which {options_source} asks for")
+        dataset = file[name]
+        if not hasattr(dataset, "shape"):
+            raise ElmoxError(f"{weights}: {name} is a group, expected an array")
+        if dataset.shape != shape:
+            raise ElmoxError(
+                f"{weights}: {name} has shape {dataset.shape}, but {options_source} asks for "
+                f"{shape} = {meaning}: the two files do not belong together"
+            )
+        try:
+            return np.asarray(dataset[()], dtype=np.float32)
+        except OSError as error:
+            raise ElmoxError(f"{weights}: {name} cannot be read, the file is damaged") from error
+
+    return read
+
+
+def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Array:
+    if vocab is None:
+        raise ElmoxError(
+            f"{path} holds vectors by word id: give the vocabulary they belong to (vocab=...)"
+        )
+    for word in (config.text.begin, config.text.end):
+        if word not in vocab:
+            raise ElmoxError(f"{vocab.source} lacks {word}, which bounds every sentence")
+    with _open(path) as file:
+        read = _reader(file, path, vocab.source)
+        shape = (len(vocab), config.lstm.projection_dim)
+        return read("embedding", shape, "(words of the vocabulary, projection_dim)")
+
+
+def _read_char_cnn(file: Mapping[str, object], read: Read, config: ElmoConfig) -> dict[str, Tensor]:
+    char_cnn = config.char_cnn
+    assert char_cnn is not None
+    e, f, p = char_cnn.embedding_dim, char_cnn.num_filters, config.lstm.projection_dim
+    # 261 rows as trained, 262 with the padding token's row of zeros in front; never ask the options.
+    rows = getattr(file.get("char_embed"), "shape", (261,))[0]
+    rows = rows if rows == NUM_BYTE_CHARACTERS else NUM_BYTE_CHARACTERS - 1
+    embedding = read("char_embed", (rows, e), "(261 or 262 characters, char_cnn.embedding.dim)")
+    if rows < NUM_BYTE_CHARACTERS:
+        embedding = np.concatenate([np.zeros((1, e), np.float32), embedding])
+    arrays = {"char_cnn.embedding.weight": embedding}
+    for i, (width, count) in enumerate(char_cnn.filters):
+        kernel = read(f"CNN/W_cnn_{i}", (1, width, e, count), "(1, width, embedding.dim, filters)")
+        arrays[f"char_cnn.convolutions.{i}.weight"] = kernel[0].transpose(2, 1, 0)
+        arrays[f"char_cnn.convolutions.{i}.bias"] = read(f"CNN/b_cnn_{i}", (count,), "(filters,)")
+    for k in range(char_cnn.num_highways):
+        for part in ("carry", "transform"):
+            weight = read(f"CNN_high_{k}/W_{part}", (f, f), "(all filters, all filters)")
+            arrays[f"highways.{k}.{part}.weight"] = weight.T
+            bias = read(f"CNN_high_{k}/b_{part}", (f,), "(all filters,)")
+            arrays[f"highways.{k}.{part}.bias"] = bias
+    if config.token_projection:
+        weight = read("CNN_proj/W_proj", (f, p), "(all filters, lstm.projection_dim)")
+        arrays["projection.weight"] = weight.T
+        arrays["projection.bias"] = read("CNN_proj/b_proj", (p,), "(lstm.projection_dim,)")
+    return {f"token_encoder.{name}": _tensor(array) for name, array in arrays.items()}
+
+
+def _read_lstm(
+    file: Mapping[str, object], read: Read, config: ElmoConfig, layer: int
+) -> dict[str, Tensor]:
+    p, c = config.lstm.projection_dim, config.lstm.cell_dim
+    parts: dict[str, list[Array]] = {
+        "input_weight": [], "recurrent_weight": [], "bias": [], "projection": []
+    }  # fmt: skip
+    for direction in range(config.lstm.num_directions):
+        cell = _cell_name(direction, layer)
+        alone = f"RNN_{direction}/RNN/LSTMCell"  # one-layer models were exported without wrapper
+        if cell not in file and config.lstm.num_layers == 1 and alone in file:
+            cell = alone
+        kernel = read(f"{cell}/W_0", (2 * p, 4 * c), "(2 x lstm.projection_dim, 4 x lstm.dim)")
+        kernel = _regate(kernel, _GATES_FROM_FILE)
+        parts["input_weight"].append(kernel[:p].T)
+        parts["recurrent_weight"].append(kernel[p:].T)
+        bias = read(f"{cell}/B", (4 * c,), "(4 x lstm.dim,)")
+        parts["bias"].append(_regate(bias, _GATES_FROM_FILE))
+        if config.lstm.has_projection:
+            projection = read(f"{cell}/W_P_0", (c, p), "(lstm.dim, lstm.projection_dim)")
+            parts["projection"].append(projection.T)
+    return {
+        f"lstm.{layer}.{name}": _tensor(np.stack(arrays)) for name, arrays in parts.items() if arrays
+    }
+
+
+def _ai2_arrays(tensors: Mapping[str, Tensor], config: ElmoConfig) -> dict[str, Array]:
+    """Our tensors under AI2's names: the inverse of the readers above."""
+    ours = {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors.items()}
+    arrays: dict[str, Array] = {}
+    if config.char_cnn is None:
+        arrays["embedding"] = ours["token_encoder.word_embedding.weight"]
+    else:
+        prefix = "token_encoder."
+        arrays["char_embed"] = ours[f"{prefix}char_cnn.embedding.weight"][1:]
+        for i in range(len(config.char_cnn.filters)):
+            weight = ours[f"{prefix}char_cnn.convolutions.{i}.weight"]
+            arrays[f"CNN/W_cnn_{i}"] = weight.transpose(2, 1, 0)[None]
+            arrays[f"CNN/b_cnn_{i}"] = ours[f"{prefix}char_cnn.convolutions.{i}.bias"]
+        for k in range(config.char_cnn.num_highways):
+            for part in ("carry", "transform"):
+                weight = ours[f"{prefix}highways.{k}.{part}.weight"]
+                arrays[f"CNN_high_{k}/W_{part}"] = weight.T
+                arrays[f"CNN_high_{k}/b_{part}"] = ours[f"{prefix}highways.{k}.{part}.bias"]
+        if config.token_projection:
+            arrays["CNN_proj/W_proj"] = ours[f"{prefix}projection.weight"].T
+            arrays["CNN_proj/b_proj"] = ours[f"{prefix}projection.bias"]
+    c = config.lstm.cell_dim
+    for layer in range(config.lstm.num_layers):
+        for direction in range(config.lstm.num_directions):
+            cell = _cell_name(direction, layer)
+            part = {n: ours[f"lstm.{layer}.{n}"][direction] for n in ("input_weight", "recurrent_weight", "bias")}
+            kernel = np.concatenate([part["input_weight"].T, part["recurrent_weight"].T])
+            arrays[f"{cell}/W_0"] = _regate(kernel, _GATES_TO_FILE)
+            bias = part["bias"].copy()
+            if config.lstm.forget_bias != 1.0:
+                bias[c : 2 * c] += np.float32(config.lstm.forget_bias - 1.0)
+            arrays[f"{cell}/B"] = _regate(bias, _GATES_TO_FILE)
+            if config.lstm.has_projection:
+                arrays[f"{cell}/W_P_0"] = ours[f"lstm.{layer}.projection"][direction].T
+    return arrays
+
+
+def _refuse_more(file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str) -> None:
+    """The file must not hold parts of the encoder that the options do not mention."""
+    assert config.char_cnn is not None
+    banks, highways = len(config.char_cnn.filters), config.char_cnn.num_highways
+    if f"CNN/W_cnn_{banks}" in file:
+        raise ElmoxError(f"{weights} has more than the {banks} filter banks that {source} lists")
+    if f"CNN_high_{highways}" in file:
+        raise ElmoxError(f"{weights} has more highways than char_cnn.n_highway = {highways} in {source}")
+    if not config.token_projection and "CNN_proj" in file:
+        raise ElmoxError(
+            f"{weights} has CNN_proj, but in {source} the filters add up to lstm.projection_dim = "
+            f"{config.lstm.projection_dim}, which leaves nothing to project"
+        )
+
+
+def _refuse_more_layers(file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str) -> None:
+    lstm = config.lstm
+    if _cell_name(0, lstm.num_layers) in file:
+        raise ElmoxError(f"{weights} has more LSTM layers than lstm.n_layers = {lstm.num_layers} in {source}")
+    if not lstm.bidirectional and "RNN_1" in file:
+        raise ElmoxError(f"{weights} has a backward LSTM, but {source} says bidirectional = false")
+    if not lstm.has_projection and f"{_cell_name(0, 0)}/W_P_0" in file:
+        raise ElmoxError(
+            f"{weights} has LSTM projections, but in {source} lstm.dim = lstm.projection_dim = "
+            f"{lstm.cell_dim}, which leaves nothing to project"
+        )
+
+
+def _cell_name(direction: int, layer: int) -> str:
+    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+
+
+def _regate(array: Array, order: list[int]) -> Array:
+    """Reorder the four gate blocks along the last axis."""
+    blocks = np.split(array, 4, axis=-1)
+    return np.concatenate([blocks[i] for i in order], axis=-1)
+
+
+def _tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))

@@ -1,0 +1,126 @@
+"""The ELMo inside an AllenNLP model: archive (model.tar.gz) or serialization directory.
+
+Shapes tell the architecture; what they cannot tell (clips, activation) stands in the options file,
+which an archive seldom carries. AllenNLP only ever ran models with residual connections and 50
+character slots, and every released one has relu and clips of 3, so that is assumed and said.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from elmox.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmox.errors import ElmoxError
+from elmox.legacy.options import config_from_options
+from elmox.legacy.torch_names import count, highway_tensors, lstm_tensors, pick
+from elmox.model.checkpoint import Checkpoint
+from elmox.model.scalar_mix import Mix
+
+_MARK = "_elmo_lstm._token_embedder._char_embedding_weights"
+_BYTES_ROWS = 262
+
+
+def read_allennlp(
+    tensors: Mapping[str, Tensor], options: Mapping[str, Any] | None, source: str
+) -> Checkpoint:
+    """Take the biLM and its scalar mixes out of a model's state dict.
+
+    Args:
+        tensors: the state dict of the whole task model.
+        options: the biLM's options file, if known.
+        source: the archive, for error messages.
+    """
+    prefixes = sorted(name.removesuffix(_MARK) for name in tensors if name.endswith(_MARK))
+    if not prefixes:
+        raise ElmoxError(
+            f"{source} is an AllenNLP model without ELMo: none of its {len(tensors)} tensors is "
+            f"called ...{_MARK}"
+        )
+    prefix = prefixes[0]
+    encoder, stack = f"{prefix}_elmo_lstm._token_embedder.", f"{prefix}_elmo_lstm._elmo_lstm."
+    config = _config(tensors, encoder, stack, source)
+    assumed = ""
+    if options is None:
+        assumed = "; no options file inside, so relu, clips of 3 and 50 characters are assumed"
+    else:
+        config = _checked(config, config_from_options(options, source), source)
+    ours = {"token_encoder.char_cnn.embedding.weight": tensors[prefix + _MARK]}
+    for i in range(len(config.char_cnn.filters) if config.char_cnn else 0):
+        for part in ("weight", "bias"):
+            theirs = pick(tensors, f"{encoder}char_conv_{i}.{part}", source)
+            ours[f"token_encoder.char_cnn.convolutions.{i}.{part}"] = theirs
+    num_highways = config.char_cnn.num_highways if config.char_cnn else 0
+    ours |= highway_tensors(tensors, f"{encoder}_highways._layers.", num_highways, source)
+    for part in ("weight", "bias"):
+        ours[f"token_encoder.projection.{part}"] = pick(tensors, f"{encoder}_projection.{part}", source)
+    ours |= lstm_tensors(tensors, stack, config.lstm.num_layers, config.lstm.has_projection, source)
+    mixes = _mixes(tensors, prefix)
+    found = f"AllenNLP model with ELMo at {prefix.rstrip('.') or 'its root'}"
+    if len(prefixes) > 1:
+        found += f" (the first of {len(prefixes)})"
+    found += f" and {len(mixes)} scalar mix{'' if len(mixes) == 1 else 'es'}{assumed}"
+    return Checkpoint(config=config, tensors=ours, found=found, mixes=mixes)
+
+
+def _config(tensors: Mapping[str, Tensor], encoder: str, stack: str, source: str) -> ElmoConfig:
+    embedding = tensors[f"{encoder}_char_embedding_weights"]
+    if len(embedding) != _BYTES_ROWS:
+        raise ElmoxError(
+            f"{source}: {len(embedding)} rows of character embeddings, expected {_BYTES_ROWS}"
+        )
+    kernels = [
+        tensors[f"{encoder}char_conv_{i}.weight"]
+        for i in range(count(tensors, encoder + "char_conv_{}.weight"))
+    ]
+    recurrent = pick(tensors, f"{stack}forward_layer_0.state_linearity.weight", source)
+    char_cnn = CharCnnConfig(
+        filters=tuple((kernel.shape[2], kernel.shape[0]) for kernel in kernels),
+        embedding_dim=embedding.shape[1],
+        num_highways=count(tensors, encoder + "_highways._layers.{}.weight"),
+    )
+    lstm = LstmConfig(
+        cell_dim=recurrent.shape[0] // 4,
+        projection_dim=recurrent.shape[1],
+        num_layers=count(tensors, stack + "forward_layer_{}.input_linearity.weight"),
+        forget_bias=0.0,  # AllenNLP added it to the bias when it read the weight file
+    )
+    return ElmoConfig(lstm=lstm, char_cnn=char_cnn, token_projection=True)
+
+
+def _checked(found: ElmoConfig, given: ElmoConfig, source: str) -> ElmoConfig:
+    """The given options where shapes cannot tell; an error where the two disagree."""
+    if given.char_cnn is None or found.char_cnn is None:
+        raise ElmoxError(f"{source} spells words, but the options describe a word-vocabulary model")
+    char_cnn = replace(
+        found.char_cnn,
+        activation=given.char_cnn.activation,
+        max_characters=given.char_cnn.max_characters,
+    )
+    lstm = replace(
+        found.lstm,
+        cell_clip=given.lstm.cell_clip,
+        proj_clip=given.lstm.proj_clip,
+        skip_connections=given.lstm.skip_connections,
+    )
+    for part, ours, theirs in (("char_cnn", char_cnn, given.char_cnn), ("lstm", lstm, given.lstm)):
+        # AllenNLP's forget constant is in the bias, and it projects even to the cells' own width.
+        if isinstance(theirs, LstmConfig):
+            theirs = replace(theirs, forget_bias=0.0, has_projection=True)
+        if ours != theirs:
+            raise ElmoxError(f"{source}: {part}: its tensors say {ours}, its options say {theirs}")
+    return replace(found, char_cnn=char_cnn, lstm=lstm)
+
+
+def _mixes(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Mix]:
+    mixes: dict[str, Mix] = {}
+    pattern = re.compile(re.escape(prefix) + r"scalar_mix_(\d+)\.gamma")
+    for name in tensors:
+        if match := pattern.fullmatch(name):
+            mix = f"{prefix}scalar_mix_{match[1]}."
+            number = count(tensors, mix + "scalar_parameters.{}")
+            weights = [float(tensors[f"{mix}scalar_parameters.{j}"]) for j in range(number)]
+            mixes[f"scalar_mix_{match[1]}"] = Mix(tuple(weights), float(tensors[name]))
+    return mixes

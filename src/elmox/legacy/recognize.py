@@ -1,0 +1,148 @@
+"""Given a path, find out which legacy format it is and read it.
+
+| given | recognised by |
+|---|---|
+| .hdf5 file | HDF5; its options file beside it or given |
+| directory | encoder.pkl (ELMoForManyLangs) · weights.th / best.th (AllenNLP) · one .hdf5 (AI2) |
+| .zip, .tar.gz | the same, inside (NLPL zips, AllenNLP archives) |
+"""
+
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+from elmox.errors import ElmoxError
+from elmox.files import read_json
+from elmox.legacy.ai2 import read_ai2
+from elmox.legacy.allennlp import read_allennlp
+from elmox.legacy.archives import extract
+from elmox.legacy.many_langs import read_many_langs
+from elmox.legacy.options import config_from_options
+from elmox.legacy.torch_names import load_plain_tensors
+from elmox.model.checkpoint import Checkpoint
+from elmox.text.vocab import read_vocab
+
+_HDF5 = (".hdf5", ".h5")
+_ALLENNLP_WEIGHTS = ("weights.th", "best.th")
+_KNOWN = ("weights.hdf5 with options.json, encoder.pkl with token_embedder.pkl, "
+          "weights.th with config.json")  # fmt: skip
+
+
+def read_legacy(
+    path: Path,
+    options: Path | None = None,
+    vocab: Path | None = None,
+    token_embeddings: Path | None = None,
+) -> Checkpoint:
+    """Read whatever lies at `path`.
+
+    Args:
+        path: an existing file or directory.
+        options: options file, where it does not lie beside the weights.
+        vocab: input vocabulary of word models and of `token_embeddings`.
+        token_embeddings: bilm-tf's cached token vectors (HDF5).
+    """
+    if path.is_dir():
+        return _read_directory(path, options, vocab, token_embeddings)
+    if _is_hdf5(path):
+        return _read_hdf5(path, options or _options_beside(path), vocab, token_embeddings)
+    if zipfile.is_zipfile(path) or tarfile.is_tarfile(path):
+        return _read_archive(path, options, vocab, token_embeddings)
+    if path.suffix in _HDF5:
+        raise ElmoxError(f"{path} is not an HDF5 file (damaged, or an unfetched pointer to one)")
+    if path.suffix in (".zip", ".gz", ".tgz", ".tar"):
+        raise ElmoxError(f"{path} is damaged or cut short: it cannot be unpacked")
+    raise ElmoxError(
+        f"{path} is no known model file: expected .hdf5, .zip, .tar.gz or a model directory"
+    )
+
+
+def _read_hdf5(
+    weights: Path, options: Path, vocab: Path | None, token_embeddings: Path | None
+) -> Checkpoint:
+    config = config_from_options(read_json(options), str(options))
+    if vocab is None and (config.char_cnn is None or token_embeddings is not None):
+        vocab = _vocab_beside(token_embeddings or weights)
+    words = read_vocab(vocab) if vocab is not None else None
+    return read_ai2(weights, config, str(options), words, token_embeddings)
+
+
+def _read_directory(
+    folder: Path, options: Path | None, vocab: Path | None, token_embeddings: Path | None
+) -> Checkpoint:
+    if (folder / "encoder.pkl").is_file():
+        return read_many_langs(folder)
+    for name in _ALLENNLP_WEIGHTS:
+        if (folder / name).is_file():
+            tensors = load_plain_tensors(folder / name, str(folder / name))
+            options = options or _embedded_options(folder)
+            given = None if options is None else read_json(options)
+            return read_allennlp(tensors, given, str(folder))
+    weights = sorted(p for p in folder.iterdir() if p.suffix in _HDF5 and p != token_embeddings)
+    if len(weights) > 1:
+        names = ", ".join(p.name for p in weights)
+        raise ElmoxError(f"{folder} holds several weight files ({names}): name the one to load")
+    if weights:
+        return _read_hdf5(weights[0], options or _options_beside(weights[0]), vocab, token_embeddings)
+    raise ElmoxError(f"{folder} holds no known model: expected {_KNOWN}, or config.json with "
+                     "model.safetensors")  # fmt: skip
+
+
+def _read_archive(
+    archive: Path, options: Path | None, vocab: Path | None, token_embeddings: Path | None
+) -> Checkpoint:
+    with tempfile.TemporaryDirectory(prefix="elmox-") as name:
+        folder = Path(name)
+        if not extract(archive, folder, _wanted):
+            raise ElmoxError(f"{archive} holds no known model: expected {_KNOWN} inside")
+        try:
+            checkpoint = _read_directory(folder, options, vocab, token_embeddings)
+        except ElmoxError as error:  # the temporary folder means nothing to the user
+            raise ElmoxError(str(error).replace(str(folder), str(archive))) from error
+    kind = "zip" if zipfile.is_zipfile(archive) else "tarball"
+    return replace(checkpoint, found=f"{kind} {archive.name} with {checkpoint.found}")
+
+
+def _wanted(name: str) -> bool:
+    return name.endswith((*_HDF5, ".json", ".dic", "options_file")) or name in (
+        "encoder.pkl", "token_embedder.pkl", "vocab.txt", *_ALLENNLP_WEIGHTS
+    )  # fmt: skip
+
+
+def _is_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
+
+
+def _options_beside(weights: Path) -> Path:
+    """options.json, or the weights' own name with options for weights, or the only one there is."""
+    folder = weights.parent
+    likely = [
+        folder / "options.json",
+        folder / f"{weights.stem}_options.json",
+        folder / f"{weights.stem.replace('weights', 'options')}.json",
+    ]
+    for path in likely:
+        if path.is_file():
+            return path
+    others = sorted(folder.glob("*options*.json"))
+    if len(others) == 1:
+        return others[0]
+    raise ElmoxError(f"{weights} has no options file beside it (options.json): give it as options=")
+
+
+def _vocab_beside(weights: Path) -> Path | None:
+    for name in (f"{weights.stem}_vocab.txt", "vocab.txt"):
+        if (weights.parent / name).is_file():
+            return weights.parent / name
+    return None
+
+
+def _embedded_options(folder: Path) -> Path | None:
+    """An options file that an AllenNLP archive carries with it."""
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith("options_file") or path.name == "options.json":
+            return path
+    return None

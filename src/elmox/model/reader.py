@@ -1,0 +1,103 @@
+"""Sentences of words to chosen layers, a batch at a time: everything between words and vectors.
+
+Used by whatever runs a frozen biLM. Nothing here remembers a sentence: state is passed in and out;
+the only memory is the cache of word vectors, which cannot change a result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmox.model.bilm import BiLm, Window
+from elmox.model.layer_choice import LayerChoice
+from elmox.model.state import LstmState, zero_state
+from elmox.model.word_cache import WordCache
+from elmox.text.batches import index_sentences
+from elmox.text.words import WordIndexer
+
+CACHED_WORDS = 2**16
+WORDS_ENCODED_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class RaggedVectors:
+    """Chosen layers of B sentences, end to end, boundaries included."""
+
+    values: Tensor  # (K, N, D)
+    lengths: NDArray[np.int64]  # (B,)
+
+    def sentence_slices(self) -> list[slice]:
+        """Where each sentence's own words lie along the second axis, boundaries cut."""
+        ends = np.cumsum(self.lengths)
+        starts = ends - self.lengths
+        return [slice(a + 1, b - 1) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+class Reader:
+    """A biLM that reads words."""
+
+    def __init__(self, bilm: BiLm, indexer: WordIndexer, cached_words: int = CACHED_WORDS) -> None:
+        self.bilm = bilm
+        self.indexer = indexer
+        self.cache = WordCache(self._encode, cached_words)
+
+    def zero_state(self, num_rows: int) -> LstmState:
+        """The state of rows that have read nothing, on the model's device."""
+        return zero_state(self.bilm.config.lstm, num_rows, self.bilm.device, self.bilm.dtype)
+
+    def token_vectors(self, words: Sequence[str]) -> Tensor:
+        """Context-independent vectors of distinct words, (U, P), without gradients."""
+        parameters = self.bilm.token_encoder.parameters()
+        # Weights that moved or changed since the last call make every cached vector stale.
+        version = tuple((p.data_ptr(), p._version) for p in parameters)
+        return self.cache.vectors(words, version)
+
+    @torch.no_grad()
+    def read(
+        self,
+        sentences: Sequence[Sequence[str]],
+        state: LstmState,
+        choice: LayerChoice,
+        window_tokens: int | None = None,
+        out_device: torch.device | None = None,
+    ) -> tuple[RaggedVectors, LstmState]:
+        """Read a batch.
+
+        Args:
+            sentences: B tokenised sentences, without boundaries; none may be missing, all may be
+                empty (an empty one is its two boundaries).
+            state: start state of the B rows.
+            choice: the layers wanted.
+            window_tokens: tokens in flight at a time; None for what suits the device.
+            out_device: where the vectors are collected; None for the model's device.
+        """
+        batch = index_sentences(sentences, self.indexer.begin, self.indexer.end)
+        config = self.bilm.config
+        out = torch.empty(
+            (choice.num_chosen, len(batch.index), config.dim),
+            device=out_device or self.bilm.device,
+            dtype=self.bilm.dtype,
+        )
+        halves = out.view(*out.shape[:2], config.lstm.num_directions, -1)
+
+        def collect(window: Window) -> None:
+            chosen = choice.apply(window.layers).to(out.device)
+            places = window.places.to(out.device)
+            for direction, place in enumerate(places):
+                halves[:, place, direction] = chosen[:, direction]
+
+        vectors = self.token_vectors(batch.words)
+        final = self.bilm.infer(vectors, batch.index, batch.lengths, state, collect, window_tokens)
+        return RaggedVectors(out, batch.lengths), final
+
+    def _encode(self, words: Sequence[str]) -> Tensor:
+        with torch.no_grad():
+            parts = [
+                self.bilm.token_encoder(self.indexer(words[i : i + WORDS_ENCODED_AT_ONCE]))
+                for i in range(0, len(words), WORDS_ENCODED_AT_ONCE)
+            ]
+        return torch.cat(parts)

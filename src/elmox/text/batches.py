@@ -1,0 +1,109 @@
+"""Sentences to batches: distinct words, a token budget, and no padding anywhere.
+
+A batch is *ragged*: its sentences lie end to end, so nothing is computed for padding and a vector
+cannot depend on it. The LSTMs want the same tokens time step by time step; `time_major` gives that
+order for both reading directions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class IndexedSentences:
+    """B sentences, bounded and end to end, as an index into their distinct words.
+
+    Attributes:
+        words: U distinct words, boundaries included.
+        index: (N,) for every token its place in `words`, sentence after sentence.
+        lengths: (B,) tokens of each sentence, boundaries counted.
+    """
+
+    words: list[str]
+    index: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+def index_sentences(
+    sentences: Sequence[Sequence[str]], begin: str, end: str
+) -> IndexedSentences:
+    """Wrap every sentence as `begin w1 .. wn end` and look each distinct word up once."""
+    tokens: list[str] = []
+    for sentence in sentences:
+        tokens.append(begin)
+        tokens.extend(sentence)
+        tokens.append(end)
+    words = list(dict.fromkeys(tokens))
+    place = {word: i for i, word in enumerate(words)}
+    index = np.fromiter(map(place.__getitem__, tokens), dtype=np.int64, count=len(tokens))
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)) + 2
+    return IndexedSentences(words, index, lengths)
+
+
+@dataclass(frozen=True)
+class TimeMajor:
+    """The order in which the LSTMs read a ragged batch.
+
+    Step t reads token t of the `step_sizes[t]` sentences that are long enough; rows are sorted by
+    falling length, so these are always the first ones.
+
+    Attributes:
+        rows: (B,) the batch's sentences, longest first.
+        step_sizes: (T,) rows alive at each step.
+        forward: (N,) places in the ragged batch, step by step, read from the left.
+        backward: (N,) the same, every sentence read from its own right end.
+    """
+
+    rows: NDArray[np.int64]
+    step_sizes: NDArray[np.int64]
+    forward: NDArray[np.int64]
+    backward: NDArray[np.int64]
+
+
+def time_major(lengths: NDArray[np.int64]) -> TimeMajor:
+    """Sort a ragged batch into time steps. Lengths must be positive."""
+    rows = np.argsort(-lengths, kind="stable")
+    ordered = lengths[rows]
+    starts = (np.cumsum(lengths) - lengths)[rows]
+    # How many rows are longer than t, for every t, without a (T, B) table: a sentence of a million
+    # tokens beside a short one must not cost a million rows.
+    step_sizes = np.searchsorted(-ordered, -np.arange(ordered[0]), side="left")
+    step = np.repeat(np.arange(len(step_sizes)), step_sizes)
+    row = np.arange(len(step)) - np.repeat(np.cumsum(step_sizes) - step_sizes, step_sizes)
+    forward = starts[row] + step
+    backward = starts[row] + ordered[row] - 1 - step
+    return TimeMajor(rows, step_sizes, forward, backward)
+
+
+def plan_batches(
+    lengths: Sequence[int] | NDArray[np.int64], batch_tokens: int, batch_size: int | None = None
+) -> list[NDArray[np.int64]]:
+    """Deal sentences into batches of about `batch_tokens` tokens, longest first.
+
+    Similar lengths go together, so that few time steps run on few rows; the longest come first, so
+    that a batch too large for the memory shows itself at once. A sentence longer than the budget is
+    a batch of its own.
+
+    Args:
+        lengths: tokens of each sentence.
+        batch_tokens: most tokens in a batch.
+        batch_size: most sentences in a batch; None for no limit.
+
+    Returns:
+        Places in `lengths`; every place exactly once.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-sizes, kind="stable")
+    most = len(order) if batch_size is None else batch_size
+    batches: list[NDArray[np.int64]] = []
+    total = np.concatenate([[0], np.cumsum(sizes[order])])
+    start = 0
+    while start < len(order):
+        stop = int(np.searchsorted(total, total[start] + batch_tokens, side="right")) - 1
+        stop = min(max(stop, start + 1), start + most)
+        batches.append(order[start:stop])
+        start = stop
+    return batches

@@ -1,0 +1,62 @@
+"""A vocabulary: words in file order, their ids, and what happens to the others.
+
+bilm-tf keeps one word per line, `<S>`, `</S>` and `<UNK>` among them, the rest by falling count. A
+word model reads these ids as input; a language model predicts them.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmox.errors import ElmoxError
+
+
+class Vocab:
+    """Words and their ids (an id is the word's place in the file)."""
+
+    def __init__(
+        self, words: Iterable[str], unknown: str = "<UNK>", source: str = "the vocabulary"
+    ) -> None:
+        """`source` names the origin in error messages; duplicates keep their first id."""
+        self.words = tuple(words)
+        self.source = source
+        self.unknown = unknown
+        self._ids: dict[str, int] = {}
+        for index, word in enumerate(self.words):
+            self._ids.setdefault(word, index)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def __getitem__(self, word: str) -> int:
+        """The id of a word, or of the unknown word; an error where the model has neither."""
+        index = self._ids.get(word, self._ids.get(self.unknown))
+        if index is None:
+            raise ElmoxError(
+                f"{word!r} is not among the {len(self)} words of {self.source}, which has no "
+                f"{self.unknown} to stand for it: use only its words, or a model that spells words"
+            )
+        return index
+
+    def ids(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Ids of many words, (N,)."""
+        return np.fromiter(map(self.__getitem__, words), dtype=np.int64, count=len(words))
+
+
+def read_vocab(path: Path) -> Vocab:
+    """Read one word per line (UTF-8). An empty last line is not a word."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ElmoxError(f"{path} is not UTF-8 (byte {error.start}): convert it first") from error
+    words = [line.rstrip("\r") for line in text.split("\n")]
+    if words and not words[-1]:
+        words.pop()
+    if not words:
+        raise ElmoxError(f"{path} holds no words, expected one per line")
+    return Vocab(words, source=str(path))
