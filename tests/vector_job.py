@@ -1,4 +1,4 @@
-"""A small job that writes vectors, to be killed, starved and compared: run as a script by the tests.
+"""A small job that writes vectors, to be killed and starved by the tests, which run it as a script.
 
 `python vector_job.py OUTPUT ...` writes entries that depend only on their number; `sweep` kills the
 job with SIGKILL at each of its operations on files in turn, and runs it again after each.
@@ -6,19 +6,19 @@ job with SIGKILL at each of its operations on files in turn, and runs it again a
 
 import argparse
 import os
-import resource
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmox.bulk.files import Format, format_of, open_writer
+from elmox.bulk.files import Format, format_of, open_vectors, open_writer
 from elmox.bulk.layout import Array, DType, Layout
 
 FILE_EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}
@@ -42,6 +42,7 @@ def write_job(
     force: bool = False,
     part_bytes: int = 1 << 10,
     options: str = "",
+    before_entry: Callable[[int], None] = lambda i: None,
 ) -> int:
     """Write the entries that are missing; returns how many were there."""
     job = {"input": "lines.txt", "num_entries": num_entries, "options": [options]}
@@ -55,6 +56,7 @@ def write_job(
         part_bytes=part_bytes,
     ) as writer:
         for i in range(writer.num_done, num_entries):
+            before_entry(i)
             writer.append(make_entry(i, layout, num_tokens))
             time.sleep(delay)
     return writer.num_done
@@ -72,6 +74,13 @@ def kill_at(event_number: int, directory: Path) -> None:
     sys.addaudithook(hook)
 
 
+def limit_files(num_bytes: int) -> None:
+    """Let no file grow beyond this, as on a full disk."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
+
+
 def in_child(work: Callable[[], object]) -> int:
     """Run `work` in a forked process; returns its exit code, negative for a signal."""
     pid = os.fork()
@@ -85,10 +94,29 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def write_killed(
+    event_number: int, output: Path, num_entries: int, layout: Layout, force: bool
+) -> None:
+    """Write, to be killed at an operation on files."""
+    kill_at(event_number, output.parent)
+    write_job(output, num_entries, layout, force=force)
+
+
+def leave_parts(output: Path, layout: Layout) -> None:
+    """Begin another job, with entries that this one does not have, and leave it."""
+
+    def leave(i: int) -> None:
+        if i == 40:
+            os._exit(3)
+
+    write_job(output, 300, layout, num_tokens=3, force=True, before_entry=leave)
+
+
 def sweep(directory: Path, name: str, num_entries: int, layout: Layout, force: bool) -> int:
     """Kill the job at its 1st, 2nd, ... operation on files, and run it again each time.
 
-    Leaves the output of the second run at `directory/<number>/<name>`.
+    With `force`, an old output and the parts of another job are in its way. The output of the
+    second run stays at `directory/<number>/<name>`.
 
     Returns:
         How many kills there were before the job survived.
@@ -96,20 +124,16 @@ def sweep(directory: Path, name: str, num_entries: int, layout: Layout, force: b
     for number in count(1):
         output = directory / str(number) / name
         output.parent.mkdir()
-        if force:  # something to replace
+        if force:
             write_job(output, 2, layout, options="old")
-
-        def write(output: Path = output) -> None:
-            write_job(output, num_entries, layout, force=force)
-
-        def write_killed(number: int = number, output: Path = output) -> None:
-            kill_at(number, output.parent)
-            write_job(output, num_entries, layout, force=force)
-
-        status = in_child(write_killed)
+            assert in_child(partial(leave_parts, output, layout)) == 3
+        write = partial(write_job, output, num_entries, layout, force=force)
+        status = in_child(partial(write_killed, number, output, num_entries, layout, force))
         if status == 0:
             return number - 1
         assert status == -signal.SIGKILL, status
+        if output.exists():  # the old one or the new one, and whole
+            assert len(list(open_vectors(output))) in (2, num_entries)
         # Once the last trace of the job is gone, the same command only meets its own output.
         finished = output.exists() and not Path(f"{output}.partial", "job.json").exists()
         assert (finished and not force) or in_child(write) == 0, number
@@ -119,6 +143,8 @@ def sweep(directory: Path, name: str, num_entries: int, layout: Layout, force: b
 def memory_of(output: Path, layout: Layout, num_entries: int, num_tokens: int) -> int:
     """Write half of the tokens as one entry and half as many; how many bytes memory grew by."""
     write_job(output.with_name(f"small-{output.name}"), 9, layout, format=format_of(output))
+    import resource
+
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     window = make_entry(0, layout, num_tokens)
     with open_writer(output, layout=layout, job={}) as writer:
@@ -142,14 +168,20 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--part-bytes", type=int, default=1 << 10)
     parser.add_argument("--max-file", type=int, help="no file may grow beyond this many bytes")
+    parser.add_argument(
+        "--limit-at", type=int, default=0, help="the entry from which on that holds"
+    )
     parser.add_argument("--sweep", help="the name of the outputs; the output is their directory")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--force", action="store_true")
     args = parser.parse_args()
     dtype: DType = args.dtype
     layout = Layout(args.layers or None, args.dim, dtype)
-    if args.max_file:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (args.max_file, args.max_file))
+
+    def before_entry(i: int) -> None:
+        if args.max_file and i == args.limit_at:
+            limit_files(args.max_file)
+
     if args.sweep:
         result: object = sweep(args.output, args.sweep, args.entries, layout, args.force)
     elif args.memory:
@@ -163,6 +195,7 @@ def main() -> None:
             delay=args.delay,
             force=args.force,
             part_bytes=args.part_bytes,
+            before_entry=before_entry,
         )
     sys.stdout.write(f"{result}\n")
 

@@ -1,7 +1,7 @@
 """The whole biLM in one frozen dataclass, and the three published sizes.
 
-The names are the paper's; the numbers of AI2's released models are the defaults (Peters et al. 2018,
-section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
+The names are the paper's; the numbers of AI2's released models are the defaults (Peters et al.
+2018, section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,13 @@ class CharCnnConfig:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def __post_init__(self) -> None:
-        _require(bool(self.filters), "char_cnn.filters", self.filters, "at least one (width, count)")
+        _require(
+            bool(self.filters), "char_cnn.filters", self.filters, "at least one (width, count)"
+        )
         for width, count in self.filters:
-            _require(width > 0 and count > 0, "char_cnn.filters", (width, count), "positive numbers")
+            _require(
+                width > 0 and count > 0, "char_cnn.filters", (width, count), "positive numbers"
+            )
             _require(
                 width <= self.max_characters,
                 "char_cnn.filters",
@@ -89,8 +93,8 @@ class LstmConfig:
     bidirectional: bool = True
     # Without one the cells are the output, and proj_clip has no object.
     has_projection: bool = True
-    # TensorFlow adds 1 to the forget gate outside the stored bias. Keeping it apart keeps the stored
-    # bias bit for bit; checkpoints whose bias already contains it say 0.
+    # TensorFlow adds 1 to the forget gate outside the stored bias. Keeping it apart keeps the
+    # stored bias bit for bit; checkpoints whose bias already contains it say 0.
     forget_bias: float = 1.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
@@ -116,7 +120,7 @@ class LstmConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """How the model's text was made: its tokeniser, and the words that have a meaning of their own."""
+    """How the model's text was made: its tokeniser, and the words with a meaning of their own."""
 
     tokenizer: str = "treebank"
     begin: str = "<S>"

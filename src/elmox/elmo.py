@@ -4,8 +4,8 @@
     elmo.encode(["I will buy you a present."])                       # (1, D)
     elmo.encode_tokens([["Live", "in", "the", "present"]])           # [(4, D)]
 
-Vectors are deterministic: the same sentence gives the same vector alone, in any batch, in any order.
-Whoever wants the legacy behaviour, in which LSTM state runs on from call to call, asks for
+Vectors are deterministic: the same sentence gives the same vector alone, in any batch, in any
+order. Whoever wants the legacy behaviour, in which LSTM state runs on from call to call, asks for
 `elmo.stateful()`.
 """
 
@@ -68,8 +68,8 @@ class Elmo:
 
         Args:
             path: an elmox model directory; AI2's weights.hdf5 with its options file beside it; an
-                NLPL zip; an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What was
-                recognised stands in the attribute `found`.
+                NLPL zip; an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What
+                was recognised stands in the attribute `found`.
             options: the options file of legacy weights, where it does not lie beside them.
             vocab: the vocabulary of a legacy word model or of `token_embeddings`.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
@@ -148,8 +148,8 @@ class Elmo:
         """A vector for every token.
 
         Args:
-            sentences: strings, which the model's own tokeniser splits, or lists of tokens, which are
-                taken as they are. (A flat list of strings is a list of sentences.)
+            sentences: strings, which the model's own tokeniser splits, or lists of tokens, which
+                are taken as they are. (A flat list of strings is a list of sentences.)
             layers: "average", "top", "all", "mix", "mix:NAME", a layer's number or several.
             batch_size: most sentences in a batch; None for no limit.
             batch_tokens: most tokens in a batch; None for what suits the device.
@@ -189,7 +189,8 @@ class Elmo:
         options = BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor)
         pooled = self._encode(
             # An empty sentence has no mean; its sum is the zeros wanted.
-            sentences, layers, options, device, lambda own: pool(own) if own.shape[-2] else own.sum(-2)
+            sentences, layers, options, device, lambda own: pool(own) if own.shape[-2] else
+            own.sum(-2)
         )  # fmt: skip
         if isinstance(sentences, str):
             return pooled[0]
@@ -212,7 +213,9 @@ class Elmo:
             name: for models with several mixes.
         """
         if len(weights) != self.num_layers:
-            raise ElmoxError(f"{len(weights)} mix weights for {self.num_layers} layers: one a layer")
+            raise ElmoxError(
+                f"{len(weights)} mix weights for {self.num_layers} layers: one a layer"
+            )
         self.mixes[name] = Mix(tuple(float(w) for w in weights), float(gamma))
 
     def warm_up(self, sentences: Sequence[Text]) -> None:
@@ -288,8 +291,8 @@ class Elmo:
         if not all(isinstance(token, str) for token in sentence):
             wrong = next(token for token in sentence if not isinstance(token, str))
             raise ElmoxError(
-                f"sentence {number} has the token {wrong!r} ({type(wrong).__name__}): a sentence is "
-                "a string or a list of strings"
+                f"sentence {number} has the token {wrong!r} ({type(wrong).__name__}): "
+                "a sentence is a string or a list of strings"
             )
         return sentence
 
@@ -315,7 +318,7 @@ class StatefulElmo:
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
     ) -> list[Any]:
-        """As `Elmo.encode_tokens`, for the rows of one call. How they are batched changes nothing."""
+        """As `Elmo.encode_tokens`, for the rows of one call; their batching changes nothing."""
         elmo = self._elmo
         new_rows = len(sentences) - self._state.num_rows
         if new_rows > 0:

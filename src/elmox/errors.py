@@ -1,8 +1,8 @@
 """The one exception that elmox raises on purpose.
 
-Everything a user can get wrong (a path, a file's content, an argument) ends in an `ElmoxError` whose
-message names what was given, what was expected and what to do. The command line prints that message
-as one line; anything else that escapes is a bug and keeps its traceback.
+Everything a user can get wrong (a path, a file's content, an argument) ends in an `ElmoxError`
+whose message names what was given, what was expected and what to do. The command line prints that
+message as one line; anything else that escapes is a bug and keeps its traceback.
 """
 
 

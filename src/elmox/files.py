@@ -19,7 +19,9 @@ def refuse_existing(path: Path, force: bool) -> None:
     """Nothing is overwritten unless asked for. An empty directory may be filled."""
     empty = path.is_dir() and not any(path.iterdir())
     if not force and (path.exists() or path.is_symlink()) and not empty:
-        raise ElmoxError(f"{path} exists already: choose another name, or overwrite it with --force")
+        raise ElmoxError(
+            f"{path} exists already: choose another name, or overwrite it with --force"
+        )
 
 
 @contextmanager

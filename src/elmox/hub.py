@@ -1,12 +1,12 @@
 """Our own model directory, and the one function that loads any model from anywhere.
 
-    config.json           architecture, tokeniser, format number
-    model.safetensors     the biLM
-    state.safetensors     the warm start state                 (if any)
-    mixes.safetensors     learned mixes, by name               (if any)
-    characters.json       inventory of code points             (ELMoForManyLangs models)
-    words.json            input vocabulary                     (models that read word ids)
-    README.md             the model card
+config.json           architecture, tokeniser, format number
+model.safetensors     the biLM
+state.safetensors     the warm start state                 (if any)
+mixes.safetensors     learned mixes, by name               (if any)
+characters.json       inventory of code points             (ELMoForManyLangs models)
+words.json            input vocabulary                     (models that read word ids)
+README.md             the model card
 """
 
 import json
@@ -68,7 +68,9 @@ def read_directory(folder: Path) -> Checkpoint:
         raise ElmoxError(f"{folder}/config.json is not an ELMo model's (model_type is not 'elmo')")
     number = settings.pop("format", None)
     if number != FORMAT:
-        raise ElmoxError(f"{folder} has format {number!r}, this elmox reads {FORMAT}: upgrade elmox")
+        raise ElmoxError(
+            f"{folder} has format {number!r}, this elmox reads {FORMAT}: upgrade elmox"
+        )
     config = config_from_dict(settings, f"{folder}/config.json")
     tensors = _read_safetensors(folder / "model.safetensors")
     return Checkpoint(
@@ -95,7 +97,9 @@ def write_directory(checkpoint: Checkpoint, folder: Path, force: bool = False) -
         if checkpoint.warm_state is not None:
             state = checkpoint.warm_state
             parts = {"hidden": state.hidden, "cell": state.cell}
-            save_file({k: v.cpu().contiguous() for k, v in parts.items()}, new / "state.safetensors")
+            save_file(
+                {k: v.cpu().contiguous() for k, v in parts.items()}, new / "state.safetensors"
+            )
         if checkpoint.mixes:
             save_file(_mix_tensors(checkpoint.mixes), new / "mixes.safetensors")
         for name, strings in (("characters", checkpoint.characters), ("words", checkpoint.words)):
@@ -146,7 +150,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _download(hub_id: str) -> Path:
-    """Fetch a model from the hub, or find it in the local cache; needs the network the first time."""
+    """Fetch a model from the hub; after the first time it is found in the local cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -155,7 +159,7 @@ def _download(hub_id: str) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().split("\n")[0]
         raise ElmoxError(
-            f"{hub_id} is neither a local path nor a model that could be fetched from the hub: {reason}"
+            f"{hub_id} is neither a local path nor a model that the hub gave us: {reason}"
         ) from error
 
 
@@ -176,7 +180,7 @@ Made from: {checkpoint.found}.
 | | |
 |---|---|
 | reads | {encoder} |
-| language model | {directions}, {lstm.num_layers} layers of {lstm.cell_dim} cells, projected to {lstm.projection_dim} |
+| LSTMs | {directions}, {lstm.num_layers} x {lstm.cell_dim} cells -> {lstm.projection_dim} |
 | layers x width of a vector | {config.num_layers} x {config.dim} |
 | tokeniser | {config.text.tokenizer} |
 | warm start state | {"yes" if checkpoint.warm_state else "no"} |

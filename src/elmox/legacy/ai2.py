@@ -10,6 +10,7 @@ are the input's, then the recurrent state's; the forget gate's constant 1 is not
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from elmox.files import atomic_write, write_json
 from elmox.legacy.options import options_from_config, word_config
 from elmox.model.checkpoint import Checkpoint
 from elmox.text.vocab import Vocab
+
+if TYPE_CHECKING:
+    import h5py
 
 Array = NDArray[np.float32]
 # Reads one dataset after checking its shape; the string says in the options' words what it must be.
@@ -51,6 +55,10 @@ def read_ai2(
     with _open(weights) as file:
         read = _reader(file, weights, options_source)
         found = f"AI2 (bilm-tf) weights {weights.name}"
+        if config.char_cnn is None and "char_embed" in file:
+            raise ElmoxError(
+                f"{weights} has char_embed, so it spells words, but {options_source} lacks char_cnn"
+            )
         if token_embeddings is not None or config.char_cnn is None:
             source = token_embeddings or weights
             embedding = _read_embedding(source, config, vocab)
@@ -94,7 +102,7 @@ def write_ai2(checkpoint: Checkpoint, weights: Path) -> Path:
     return options
 
 
-def _open(path: Path) -> "h5py.File":  # type: ignore[name-defined]  # noqa: F821
+def _open(path: Path) -> "h5py.File":
     import h5py
 
     try:
@@ -102,25 +110,31 @@ def _open(path: Path) -> "h5py.File":  # type: ignore[name-defined]  # noqa: F82
     except FileNotFoundError:
         raise ElmoxError(f"{path} does not exist") from None
     except OSError as error:
-        raise ElmoxError(f"{path} cannot be read as HDF5, it is cut short or another format: {error}"
-                         ) from error
+        raise ElmoxError(
+            f"{path} cannot be read as HDF5, it is cut short or another format: {error}"
+        ) from error
 
 
-def _reader(file: "h5py.File", weights: Path, options_source: str) -> Read:  # type: ignore[name-defined]  # noqa: F821
+def _reader(file: "h5py.File", weights: Path, options_source: str) -> Read:
     def read(name: str, shape: tuple[int, ...], meaning: str) -> Array:
         if name not in file:
-            raise ElmoxError(f"{weights} lacks the array {name}, which {options_source} asks for")
-        dataset = file[name]
-        if not hasattr(dataset, "shape"):
-            raise ElmoxError(f"{weights}: {name} is a group, expected an array")
-        if dataset.shape != shape:
             raise ElmoxError(
-                f"{weights}: {name} has shape {dataset.shape}, but {options_source} asks for "
-                f"{shape} = {meaning}: the two files do not belong together"
+                f"{weights} lacks the array {name}: {options_source} asks for it with shape "
+                f"{shape} = {meaning}"
             )
         try:
+            dataset = file[name]
+            if not hasattr(dataset, "shape"):
+                raise ElmoxError(f"{weights}: {name} is a group, expected an array")
+            if dataset.shape != shape:
+                raise ElmoxError(
+                    f"{weights}: {name} has shape {dataset.shape}, but {options_source} asks for "
+                    f"{shape} = {meaning}: the two files do not belong together"
+                )
+            if dataset.dtype.kind not in "fiu":
+                raise ElmoxError(f"{weights}: {name} holds {dataset.dtype}, expected numbers")
             return np.asarray(dataset[()], dtype=np.float32)
-        except OSError as error:
+        except (OSError, RuntimeError, KeyError) as error:  # all three are how h5py says "damaged"
             raise ElmoxError(f"{weights}: {name} cannot be read, the file is damaged") from error
 
     return read
@@ -144,9 +158,10 @@ def _read_char_cnn(file: Mapping[str, object], read: Read, config: ElmoConfig) -
     char_cnn = config.char_cnn
     assert char_cnn is not None
     e, f, p = char_cnn.embedding_dim, char_cnn.num_filters, config.lstm.projection_dim
-    # 261 rows as trained, 262 with the padding token's row of zeros in front; never ask the options.
-    rows = getattr(file.get("char_embed"), "shape", (261,))[0]
-    rows = rows if rows == NUM_BYTE_CHARACTERS else NUM_BYTE_CHARACTERS - 1
+    # 261 rows as trained, 262 with the padding token's row of zeros in front; never ask the
+    # options.
+    shape = getattr(file.get("char_embed"), "shape", None)
+    rows = NUM_BYTE_CHARACTERS - 1 + (shape is not None and shape[:1] == (NUM_BYTE_CHARACTERS,))
     embedding = read("char_embed", (rows, e), "(261 or 262 characters, char_cnn.embedding.dim)")
     if rows < NUM_BYTE_CHARACTERS:
         embedding = np.concatenate([np.zeros((1, e), np.float32), embedding])
@@ -190,7 +205,9 @@ def _read_lstm(
             projection = read(f"{cell}/W_P_0", (c, p), "(lstm.dim, lstm.projection_dim)")
             parts["projection"].append(projection.T)
     return {
-        f"lstm.{layer}.{name}": _tensor(np.stack(arrays)) for name, arrays in parts.items() if arrays
+        f"lstm.{layer}.{name}": _tensor(np.stack(arrays))
+        for name, arrays in parts.items()
+        if arrays
     }
 
 
@@ -215,48 +232,61 @@ def _ai2_arrays(tensors: Mapping[str, Tensor], config: ElmoConfig) -> dict[str, 
         if config.token_projection:
             arrays["CNN_proj/W_proj"] = ours[f"{prefix}projection.weight"].T
             arrays["CNN_proj/b_proj"] = ours[f"{prefix}projection.bias"]
-    c = config.lstm.cell_dim
     for layer in range(config.lstm.num_layers):
         for direction in range(config.lstm.num_directions):
-            cell = _cell_name(direction, layer)
-            part = {n: ours[f"lstm.{layer}.{n}"][direction] for n in ("input_weight", "recurrent_weight", "bias")}
-            kernel = np.concatenate([part["input_weight"].T, part["recurrent_weight"].T])
-            arrays[f"{cell}/W_0"] = _regate(kernel, _GATES_TO_FILE)
-            bias = part["bias"].copy()
-            if config.lstm.forget_bias != 1.0:
-                bias[c : 2 * c] += np.float32(config.lstm.forget_bias - 1.0)
-            arrays[f"{cell}/B"] = _regate(bias, _GATES_TO_FILE)
-            if config.lstm.has_projection:
-                arrays[f"{cell}/W_P_0"] = ours[f"lstm.{layer}.projection"][direction].T
+            arrays |= _ai2_cell(ours, config, layer, direction)
     return arrays
 
 
-def _refuse_more(file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str) -> None:
+def _ai2_cell(
+    ours: Mapping[str, Array], config: ElmoConfig, layer: int, direction: int
+) -> dict[str, Array]:
+    """One LSTM cell under AI2's names."""
+    cell, prefix = _cell_name(direction, layer), f"lstm.{layer}."
+    c = config.lstm.cell_dim
+    weights = [ours[prefix + name][direction].T for name in ("input_weight", "recurrent_weight")]
+    bias = ours[f"{prefix}bias"][direction].copy()
+    if config.lstm.forget_bias != 1.0:
+        bias[c : 2 * c] += np.float32(config.lstm.forget_bias - 1.0)
+    arrays = {
+        f"{cell}/W_0": _regate(np.concatenate(weights), _GATES_TO_FILE),
+        f"{cell}/B": _regate(bias, _GATES_TO_FILE),
+    }
+    if config.lstm.has_projection:
+        arrays[f"{cell}/W_P_0"] = ours[f"{prefix}projection"][direction].T
+    return arrays
+
+
+def _refuse_more(
+    file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str
+) -> None:
     """The file must not hold parts of the encoder that the options do not mention."""
     assert config.char_cnn is not None
     banks, highways = len(config.char_cnn.filters), config.char_cnn.num_highways
-    if f"CNN/W_cnn_{banks}" in file:
-        raise ElmoxError(f"{weights} has more than the {banks} filter banks that {source} lists")
-    if f"CNN_high_{highways}" in file:
-        raise ElmoxError(f"{weights} has more highways than char_cnn.n_highway = {highways} in {source}")
-    if not config.token_projection and "CNN_proj" in file:
-        raise ElmoxError(
-            f"{weights} has CNN_proj, but in {source} the filters add up to lstm.projection_dim = "
-            f"{config.lstm.projection_dim}, which leaves nothing to project"
-        )
+    _refuse(file, f"CNN/W_cnn_{banks}", weights, source, f"char_cnn.filters lists {banks}")
+    _refuse(file, f"CNN_high_{highways}", weights, source, f"char_cnn.n_highway = {highways}")
+    if not config.token_projection:
+        p = config.lstm.projection_dim
+        reason = f"the filters add up to lstm.projection_dim = {p}, nothing is left to project"
+        _refuse(file, "CNN_proj", weights, source, reason)
 
 
-def _refuse_more_layers(file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str) -> None:
+def _refuse_more_layers(
+    file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str
+) -> None:
     lstm = config.lstm
-    if _cell_name(0, lstm.num_layers) in file:
-        raise ElmoxError(f"{weights} has more LSTM layers than lstm.n_layers = {lstm.num_layers} in {source}")
-    if not lstm.bidirectional and "RNN_1" in file:
-        raise ElmoxError(f"{weights} has a backward LSTM, but {source} says bidirectional = false")
-    if not lstm.has_projection and f"{_cell_name(0, 0)}/W_P_0" in file:
-        raise ElmoxError(
-            f"{weights} has LSTM projections, but in {source} lstm.dim = lstm.projection_dim = "
-            f"{lstm.cell_dim}, which leaves nothing to project"
-        )
+    more = _cell_name(0, lstm.num_layers)
+    _refuse(file, more, weights, source, f"lstm.n_layers = {lstm.num_layers}")
+    if not lstm.bidirectional:
+        _refuse(file, "RNN_1", weights, source, "bidirectional = false")
+    if not lstm.has_projection:
+        reason = f"lstm.dim = lstm.projection_dim = {lstm.cell_dim}, nothing is left to project"
+        _refuse(file, f"{_cell_name(0, 0)}/W_P_0", weights, source, reason)
+
+
+def _refuse(file: Mapping[str, object], name: str, weights: Path, source: str, reason: str) -> None:
+    if name in file:
+        raise ElmoxError(f"{weights} has {name}, but in {source} {reason}")
 
 
 def _cell_name(direction: int, layer: int) -> str:

@@ -55,7 +55,9 @@ def read_allennlp(
     num_highways = config.char_cnn.num_highways if config.char_cnn else 0
     ours |= highway_tensors(tensors, f"{encoder}_highways._layers.", num_highways, source)
     for part in ("weight", "bias"):
-        ours[f"token_encoder.projection.{part}"] = pick(tensors, f"{encoder}_projection.{part}", source)
+        ours[f"token_encoder.projection.{part}"] = pick(
+            tensors, f"{encoder}_projection.{part}", source
+        )
     ours |= lstm_tensors(tensors, stack, config.lstm.num_layers, config.lstm.has_projection, source)
     mixes = _mixes(tensors, prefix)
     found = f"AllenNLP model with ELMo at {prefix.rstrip('.') or 'its root'}"

@@ -1,7 +1,7 @@
 """ELMoForManyLangs folders (44 languages): code points instead of bytes, word embeddings beside.
 
-A folder holds config.json (which names the model's own configuration), char.dic and/or word.dic, and
-two torch state dicts, token_embedder.pkl and encoder.pkl.
+A folder holds config.json (which names the model's own configuration), char.dic and/or word.dic,
+and two torch state dicts, token_embedder.pkl and encoder.pkl.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,14 @@ from typing import Any
 
 from torch import Tensor
 
-from elmox.config import PUBLISHED_FILTERS, CharCnnConfig, ElmoConfig, LstmConfig, TextConfig, WordConfig
+from elmox.config import (
+    PUBLISHED_FILTERS,
+    CharCnnConfig,
+    ElmoConfig,
+    LstmConfig,
+    TextConfig,
+    WordConfig,
+)
 from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.legacy.torch_names import highway_tensors, load_plain_tensors, lstm_tensors, pick
@@ -34,7 +41,10 @@ def read_many_langs(folder: Path) -> Checkpoint:
     settings, origin = _settings(folder)
     source = str(folder)
     encoder, embedder = settings.get("encoder", {}), settings.get("token_embedder", {})
-    if encoder.get("name", "elmo").lower() != "elmo" or embedder.get("name", "cnn").lower() != "cnn":
+    if (
+        encoder.get("name", "elmo").lower() != "elmo"
+        or embedder.get("name", "cnn").lower() != "cnn"
+    ):
         raise ElmoxError(
             f"{folder}: encoder {encoder.get('name')!r} with token embedder "
             f"{embedder.get('name')!r}; elmox reads 'elmo' with 'cnn', as all published models are"

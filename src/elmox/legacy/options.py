@@ -11,7 +11,7 @@ from typing import Any
 from elmox.config import CharCnnConfig, ElmoConfig, LstmConfig, WordConfig
 from elmox.errors import ElmoxError
 
-_REQUIRED = object()
+REQUIRED = object()
 
 
 def config_from_options(options: Mapping[str, Any], source: str) -> ElmoConfig:
@@ -21,35 +21,10 @@ def config_from_options(options: Mapping[str, Any], source: str) -> ElmoConfig:
         options: the parsed file.
         source: its name, for error messages.
     """
-    cell_dim = _get(options, "lstm.dim", int, source)
-    projection_dim = _get(options, "lstm.projection_dim", int, source)
-    lstm = LstmConfig(
-        cell_dim=cell_dim,
-        projection_dim=projection_dim,
-        has_projection=cell_dim != projection_dim,
-        num_layers=_get(options, "lstm.n_layers", int, source, 1),
-        cell_clip=_get(options, "lstm.cell_clip", float, source, None),
-        proj_clip=_get(options, "lstm.proj_clip", float, source, None),
-        skip_connections=bool(_get(options, "lstm.use_skip_connections", bool, source, False)),
-        bidirectional=bool(_get(options, "bidirectional", bool, source, True)),
-    )
-    if "char_cnn" not in options:
-        words = WordConfig(_get(options, "n_tokens_vocab", int, source, 1), lstm.projection_dim)
-        return ElmoConfig(lstm=lstm, char_cnn=None, words=words, token_projection=False)
-    char_cnn = CharCnnConfig(
-        filters=_filters(_get(options, "char_cnn.filters", list, source), source),
-        embedding_dim=_get(options, "char_cnn.embedding.dim", int, source),
-        max_characters=_get(options, "char_cnn.max_characters_per_token", int, source, 50),
-        activation=_get(options, "char_cnn.activation", str, source, "relu"),
-        num_highways=_get(options, "char_cnn.n_highway", int, source, None) or 0,
-    )
-    projects = char_cnn.num_filters != lstm.projection_dim
-    if options["char_cnn"].get("projection_after_highway") is False and projects:
-        raise ElmoxError(
-            f"{source}: projection_after_highway is false; elmox reads models that project after "
-            "the highways, as every released one does"
-        )
-    return ElmoConfig(lstm=lstm, char_cnn=char_cnn, token_projection=projects)
+    try:
+        return _config(options)
+    except ElmoxError as error:
+        raise ElmoxError(f"{source}: {error}") from error
 
 
 def options_from_config(config: ElmoConfig) -> dict[str, Any]:
@@ -86,26 +61,66 @@ def word_config(config: ElmoConfig, num_words: int) -> ElmoConfig:
     return replace(config, char_cnn=None, words=words, token_projection=False)
 
 
-def _get(
-    options: Mapping[str, Any], path: str, kind: type, source: str, default: Any = _REQUIRED
-) -> Any:
+def get_option(options: Mapping[str, Any], path: str, kind: type, default: Any = REQUIRED) -> Any:
+    """A value of a parsed options file, checked; null counts as missing.
+
+    Args:
+        options: the parsed file.
+        path: keys with dots between them.
+        kind: the type that is expected; float takes whole numbers too.
+        default: for a missing value, which is an error by default.
+    """
     value: Any = options
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     if value is None:
-        if default is _REQUIRED:
-            raise ElmoxError(f"{source} lacks {path}: is it the options file of an ELMo model?")
+        if default is REQUIRED:
+            raise ElmoxError(f"lacks {path}: is it the options file of an ELMo model?")
         return default
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ElmoxError(f"{source}: {path} is {value!r}, expected {kind.__name__}")
+        raise ElmoxError(f"{path} is {value!r}, expected {kind.__name__}")
     return value
 
 
-def _filters(values: list[Any], source: str) -> tuple[tuple[int, int], ...]:
-    for bank in values:
+def get_filters(options: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:
+    """The filter banks of a parsed options file, checked."""
+    banks = get_option(options, path, list)
+    for bank in banks:
         is_pair = isinstance(bank, list) and len(bank) == 2
-        if not is_pair or not all(isinstance(number, int) for number in bank):
-            raise ElmoxError(f"{source}: char_cnn.filters has {bank!r}, expected [width, count]")
-    return tuple((width, count) for width, count in values)
+        if not is_pair or not all(type(number) is int for number in bank):
+            raise ElmoxError(f"{path} has {bank!r}, expected [width, count]")
+    return tuple((width, count) for width, count in banks)
+
+
+def _config(options: Mapping[str, Any]) -> ElmoConfig:
+    cell_dim = get_option(options, "lstm.dim", int)
+    projection_dim = get_option(options, "lstm.projection_dim", int)
+    lstm = LstmConfig(
+        cell_dim=cell_dim,
+        projection_dim=projection_dim,
+        has_projection=cell_dim != projection_dim,
+        num_layers=get_option(options, "lstm.n_layers", int, 1),
+        cell_clip=get_option(options, "lstm.cell_clip", float, None),
+        proj_clip=get_option(options, "lstm.proj_clip", float, None),
+        skip_connections=get_option(options, "lstm.use_skip_connections", bool, False),
+        bidirectional=get_option(options, "bidirectional", bool, True),
+    )
+    if "char_cnn" not in options:
+        words = WordConfig(get_option(options, "n_tokens_vocab", int, 1), lstm.projection_dim)
+        return ElmoConfig(lstm=lstm, char_cnn=None, words=words, token_projection=False)
+    char_cnn = CharCnnConfig(
+        filters=get_filters(options, "char_cnn.filters"),
+        embedding_dim=get_option(options, "char_cnn.embedding.dim", int),
+        max_characters=get_option(options, "char_cnn.max_characters_per_token", int, 50),
+        activation=get_option(options, "char_cnn.activation", str, "relu"),
+        num_highways=get_option(options, "char_cnn.n_highway", int, 0),
+    )
+    projects = char_cnn.num_filters != lstm.projection_dim
+    if not get_option(options, "char_cnn.projection_after_highway", bool, True) and projects:
+        raise ElmoxError(
+            "char_cnn.projection_after_highway is false; elmox reads models that project after "
+            "the highways, as every released one does"
+        )
+    return ElmoConfig(lstm=lstm, char_cnn=char_cnn, token_projection=projects)

@@ -7,6 +7,7 @@
 | .zip, .tar.gz | the same, inside (NLPL zips, AllenNLP archives) |
 """
 
+import re
 import tarfile
 import tempfile
 import zipfile
@@ -70,14 +71,18 @@ def _read_hdf5(
 
 
 def _read_directory(
-    folder: Path, options: Path | None, vocab: Path | None, token_embeddings: Path | None
+    folder: Path,
+    options: Path | None,
+    vocab: Path | None,
+    token_embeddings: Path | None,
+    archive: Path | None = None,
 ) -> Checkpoint:
     if (folder / "encoder.pkl").is_file():
         return read_many_langs(folder)
     for name in _ALLENNLP_WEIGHTS:
         if (folder / name).is_file():
             tensors = load_plain_tensors(folder / name, str(folder / name))
-            options = options or _embedded_options(folder)
+            options = options or _allennlp_options(folder, archive)
             given = None if options is None else read_json(options)
             return read_allennlp(tensors, given, str(folder))
     weights = sorted(p for p in folder.iterdir() if p.suffix in _HDF5 and p != token_embeddings)
@@ -85,7 +90,9 @@ def _read_directory(
         names = ", ".join(p.name for p in weights)
         raise ElmoxError(f"{folder} holds several weight files ({names}): name the one to load")
     if weights:
-        return _read_hdf5(weights[0], options or _options_beside(weights[0]), vocab, token_embeddings)
+        return _read_hdf5(
+            weights[0], options or _options_beside(weights[0]), vocab, token_embeddings
+        )
     raise ElmoxError(f"{folder} holds no known model: expected {_KNOWN}, or config.json with "
                      "model.safetensors")  # fmt: skip
 
@@ -98,7 +105,7 @@ def _read_archive(
         if not extract(archive, folder, _wanted):
             raise ElmoxError(f"{archive} holds no known model: expected {_KNOWN} inside")
         try:
-            checkpoint = _read_directory(folder, options, vocab, token_embeddings)
+            checkpoint = _read_directory(folder, options, vocab, token_embeddings, archive)
         except ElmoxError as error:  # the temporary folder means nothing to the user
             raise ElmoxError(str(error).replace(str(folder), str(archive))) from error
     kind = "zip" if zipfile.is_zipfile(archive) else "tarball"
@@ -140,9 +147,14 @@ def _vocab_beside(weights: Path) -> Path | None:
     return None
 
 
-def _embedded_options(folder: Path) -> Path | None:
-    """An options file that an AllenNLP archive carries with it."""
+def _allennlp_options(folder: Path, archive: Path | None) -> Path | None:
+    """The biLM's options file: inside the archive, beside it, or where its configuration says."""
     for path in sorted(folder.iterdir()):
         if path.name.endswith("options_file") or path.name == "options.json":
             return path
-    return None
+    if not (folder / "config.json").is_file():
+        return None
+    named = re.findall(r'"options_file":\s*"([^"]+)"', (folder / "config.json").read_text("utf-8"))
+    beside = (archive or folder).parent
+    likely = [path for name in named for path in (Path(name), beside / Path(name).name)]
+    return next((path for path in likely if path.is_file()), None)

@@ -1,8 +1,8 @@
 """What AllenNLP and ELMoForManyLangs state dicts have in common: highways and LSTM layers.
 
 A highway is one linear layer of 2F rows, first the transform, then the gate that *keeps* the input
-(the negative of ours). LSTM gates lie in torch's order input, forget, candidate, output; the bias is
-the recurrent product's, with AllenNLP's forget constant already inside.
+(the negative of ours). LSTM gates lie in torch's order input, forget, candidate, output; the bias
+is the recurrent product's, with AllenNLP's forget constant already inside.
 """
 
 import pickle
@@ -32,7 +32,9 @@ def load_plain_tensors(file: Path | IO[bytes], source: str) -> dict[str, Tensor]
         ) from error
     is_plain = isinstance(loaded, dict) and all(isinstance(v, Tensor) for v in loaded.values())
     if not is_plain:
-        raise ElmoxError(f"{source} holds {type(loaded).__name__}, expected a dict of plain tensors")
+        raise ElmoxError(
+            f"{source} holds {type(loaded).__name__}, expected a dict of plain tensors"
+        )
     return {str(name): tensor.float() for name, tensor in loaded.items()}
 
 

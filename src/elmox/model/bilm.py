@@ -1,7 +1,8 @@
-"""The bidirectional language model: token vectors to all layers (Peters et al. 2018, section 3.1-3.2).
+"""The bidirectional language model: token vectors to all layers (Peters et al. 2018, 3.1-3.2).
 
 Layer 0 is the token vector, once for each direction; layer l is the forward and the backward LSTM's
-output side by side. Layers above the first have a residual connection, added outside the recurrence.
+output side by side. Layers above the first have a residual connection, added outside the
+recurrence.
 
 Batches are ragged (see `text/batches.py`). Shapes: U distinct words, N tokens, B sentences, L LSTM
 layers, D directions, P projection.
@@ -9,6 +10,7 @@ layers, D directions, P projection.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -70,7 +72,7 @@ class BiLm(nn.Module):
         where = torch.from_numpy(places).to(tokens.device)
         inputs = tokens[where]  # (D, B, T, P)
         layers, hidden, cell = [inputs], [], []
-        for number, lstm in enumerate(self.lstm):
+        for number, lstm in enumerate(self._layers()):
             outputs, h, c = lstm(inputs, alive, state.hidden[number], state.cell[number])
             inputs = outputs + inputs if self._skips(number) else outputs
             layers.append(inputs)
@@ -116,12 +118,12 @@ class BiLm(nn.Module):
         words = torch.from_numpy(index[places]).to(device)
         where = torch.from_numpy(places).to(device)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
-        biases = [lstm.gate_bias() for lstm in self.lstm]
+        biases = [lstm.gate_bias() for lstm in self._layers()]
         window_tokens = window_tokens or default_window_tokens(self.config, device, self.dtype)
         for steps, start, stop in _windows(order.step_sizes, window_tokens):
             inputs = vectors[words[:, start:stop]]  # (D, n, P)
             layers = [inputs]
-            for number, lstm in enumerate(self.lstm):
+            for number, lstm in enumerate(self._layers()):
                 outputs = lstm_window(
                     inputs,
                     steps,
@@ -140,6 +142,9 @@ class BiLm(nn.Module):
         back = torch.argsort(rows)
         return LstmState(hidden[:, :, back], cell[:, :, back])
 
+    def _layers(self) -> list[LstmLayer]:
+        return cast(list[LstmLayer], list(self.lstm))
+
     def _skips(self, number: int) -> bool:
         return self.config.lstm.skip_connections and number > 0
 
@@ -151,9 +156,7 @@ def default_window_tokens(config: ElmoConfig, device: torch.device, dtype: torch
     return max(1, budget // per_token)
 
 
-def _windows(
-    step_sizes: NDArray[np.int64], window_tokens: int
-) -> list[tuple[list[int], int, int]]:
+def _windows(step_sizes: NDArray[np.int64], window_tokens: int) -> list[tuple[list[int], int, int]]:
     """Cut time steps into windows of about `window_tokens` tokens: (their sizes, start, stop)."""
     ends = np.cumsum(step_sizes)
     windows = []
@@ -169,7 +172,7 @@ def _windows(
 def _padded_places(
     lengths: NDArray[np.int64], num_directions: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Mask (B, T) and, per direction, the ragged place that each padded position reads (D, B, T)."""
+    """Mask (B, T) and, per direction, the ragged place each padded position reads, (D, B, T)."""
     steps = np.arange(lengths.max())
     mask = steps < lengths[:, None]
     starts = (np.cumsum(lengths) - lengths)[:, None]

@@ -4,6 +4,7 @@ Shapes: U words, C character slots, E character embedding, F filters in all.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -52,20 +53,21 @@ class CharCnn(nn.Module):
             lengths: (U,) used slots of each word (word marks counted), on the CPU.
         """
         widest = max(width for width, _ in self.config.filters)
-        tables = [filter_table(self.embedding.weight, c.weight) for c in self.convolutions]
+        convolutions = cast(list[nn.Conv1d], list(self.convolutions))
+        tables = [filter_table(self.embedding.weight, c.weight) for c in convolutions]
+        biases = [cast(Tensor, c.bias) for c in convolutions]
         order = torch.argsort(lengths, stable=True)
         pooled = characters.new_empty(
             (len(characters), self.config.num_filters), dtype=self.embedding.weight.dtype
         )
-        for chunk in order.split(WORDS_AT_ONCE):
+        for start in range(0, len(order), WORDS_AT_ONCE):
+            chunk = order[start : start + WORDS_AT_ONCE]
             slots = min(characters.shape[1], int(lengths[chunk[-1]]) + widest)
             chunk = chunk.to(characters.device)
             spelled = characters[chunk, :slots]
             banks = [
-                convolve_and_max(spelled, table, width, convolution.bias)
-                for (width, _), table, convolution in zip(
-                    self.config.filters, tables, self.convolutions, strict=True
-                )
+                convolve_and_max(spelled, table, width, bias)
+                for (width, _), table, bias in zip(self.config.filters, tables, biases, strict=True)
             ]
             pooled[chunk] = torch.cat(banks, dim=-1)
         return self.activation(pooled)

@@ -5,9 +5,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from elmox.config import ElmoConfig
+from elmox.config import PRESETS, ElmoConfig
+from elmox.errors import ElmoxError
 from elmox.model.bilm import BiLm
 from elmox.model.char_cnn import CharCnn
+from elmox.model.checkpoint import Checkpoint
 from elmox.model.highway import Highway
 from elmox.model.lstm import LstmLayer
 
@@ -36,12 +38,21 @@ def random_bilm(config: ElmoConfig, seed: int = 0) -> BiLm:
     return bilm
 
 
+def random_checkpoint(size: str, seed: int = 0) -> Checkpoint:
+    """A published size with random weights, for trying things out. Its vectors mean nothing."""
+    if size not in PRESETS:
+        raise ElmoxError(f"size {size!r}: expected {', '.join(PRESETS)}")
+    tensors = random_bilm(PRESETS[size], seed).state_dict()
+    return Checkpoint(PRESETS[size], tensors, found=f"random weights of the {size} size")
+
+
 def _init_char_cnn(char_cnn: CharCnn, generator: torch.Generator) -> None:
     char_cnn.embedding.weight.uniform_(-1.0, 1.0, generator=generator)
     if char_cnn.config.inventory == "bytes":
         char_cnn.embedding.weight[0] = 0.0  # the padding token, which weight files do not hold
     for convolution in char_cnn.convolutions:
-        assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None
+        assert isinstance(convolution, nn.Conv1d)
+        assert convolution.bias is not None
         if char_cnn.config.activation == "relu":
             convolution.weight.uniform_(-0.05, 0.05, generator=generator)
         else:

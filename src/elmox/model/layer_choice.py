@@ -32,11 +32,13 @@ class LayerChoice:
     single: bool  # whether the axis of K = 1 is dropped from results
 
     def apply(self, layers: Tensor) -> Tensor:
-        """(J, ...) -> (K, ...). Sums are taken in float32 whatever the layers' precision."""
+        """(J, ...) -> (K, ...). Sums are taken in float32 or better."""
         if self.coefficients is None:
             return layers
-        coefficients = self.coefficients.to(layers.device)
-        return torch.tensordot(coefficients, layers.float(), dims=1).to(layers.dtype)
+        dtype = torch.promote_types(layers.dtype, torch.float32)
+        coefficients = self.coefficients.to(layers.device, dtype)
+        mixed: Tensor = torch.tensordot(coefficients, layers.to(dtype), dims=1)
+        return mixed.to(layers.dtype)
 
 
 def choose_layers(layers: Layers, num_layers: int, mixes: Mapping[str, Mix]) -> LayerChoice:
@@ -58,7 +60,7 @@ def choose_layers(layers: Layers, num_layers: int, mixes: Mapping[str, Mix]) -> 
             mix = _stored_mix(layers, mixes)
             return LayerChoice(1, mix.coefficients()[None], single=True)
         raise ElmoxError(
-            f"layers={layers!r}: expected 'average', 'top', 'all', 'mix', a layer's number or a list"
+            f"layers={layers!r}: expected 'average', 'top', 'all', 'mix', a number or a list"
         )
     if isinstance(layers, int):
         return LayerChoice(1, _one_hot([layers], num_layers), single=True)

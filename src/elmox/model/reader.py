@@ -4,7 +4,7 @@ Used by whatever runs a frozen biLM. Nothing here remembers a sentence: state is
 the only memory is the cache of word vectors, which cannot change a result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +93,45 @@ class Reader:
         vectors = self.token_vectors(batch.words)
         final = self.bilm.infer(vectors, batch.index, batch.lengths, state, collect, window_tokens)
         return RaggedVectors(out, batch.lengths), final
+
+    @torch.no_grad()
+    def read_long(
+        self,
+        sentence: Sequence[str],
+        state: LstmState,
+        choice: LayerChoice,
+        write: Callable[[slice, slice, Tensor], None],
+        window_tokens: int | None = None,
+    ) -> LstmState:
+        """Read one sentence of any length, handing its vectors over window by window.
+
+        Args:
+            sentence: T tokens.
+            state: start state of the one row.
+            choice: the layers wanted.
+            write: called with (tokens, dimensions, vectors (K, n, P)): which part of the (K, T, D)
+                result this is. Forward halves come from the left, backward halves from the right.
+            window_tokens: tokens in flight at a time.
+        """
+        batch = index_sentences([sentence], self.indexer.begin, self.indexer.end)
+        dim = self.bilm.config.lstm.projection_dim
+
+        def hand_over(window: Window) -> None:
+            chosen = choice.apply(window.layers)
+            for direction, places in enumerate(window.places):
+                vectors = chosen[:, direction]
+                ends = int(places[0]), int(places[-1])
+                if direction == 1:
+                    vectors = vectors.flip(1)
+                # Token t stands at place t + 1; the boundaries' places are cut.
+                start, stop = max(min(ends) - 1, 0), min(max(ends), len(sentence))
+                if start < stop:
+                    first = start - (min(ends) - 1)
+                    dims = slice(direction * dim, (direction + 1) * dim)
+                    write(slice(start, stop), dims, vectors[:, first : first + stop - start])
+
+        vectors = self.token_vectors(batch.words)
+        return self.bilm.infer(vectors, batch.index, batch.lengths, state, hand_over, window_tokens)
 
     def _encode(self, words: Sequence[str]) -> Tensor:
         with torch.no_grad():

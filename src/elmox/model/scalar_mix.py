@@ -55,7 +55,9 @@ class ScalarMix(nn.Module):
         if num_mixes < 1:
             raise ElmoxError(f"num_mixes is {num_mixes}, expected at least 1")
         if weights is not None and len(weights) != num_layers:
-            raise ElmoxError(f"{len(weights)} mix weights for {num_layers} layers: give one a layer")
+            raise ElmoxError(
+                f"{len(weights)} mix weights for {num_layers} layers: give one a layer"
+            )
         if weights is not None and top_only:
             raise ElmoxError("top_only has no mix weights: leave `weights` out")
         self.num_layers = num_layers
@@ -113,8 +115,9 @@ def _normalized(layers: Tensor, mask: Tensor | None) -> Tensor:
     """Each layer less its mean, over its deviation; both taken over tokens, not over padding."""
     if mask is None:
         mask = torch.ones(layers.shape[1:-1], dtype=torch.bool, device=layers.device)
-    inside = layers.float()[:, mask]  # (J, tokens, D)
+    exact = layers.to(torch.promote_types(layers.dtype, torch.float32))
+    inside = exact[:, mask]  # (J, tokens, D)
     shape = (-1, *[1] * (layers.dim() - 1))
     mean = inside.mean(dim=(1, 2)).view(shape)
     variance = inside.var(dim=(1, 2), correction=0).view(shape)
-    return ((layers.float() - mean) / torch.sqrt(variance + 1e-13)).to(layers.dtype)
+    return ((exact - mean) / torch.sqrt(variance + 1e-13)).to(layers.dtype)

@@ -17,8 +17,8 @@ class WordCache:
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
         """Args:
-            encode: distinct words -> (U, P), without gradients.
-            capacity: most words kept; 0 turns the cache off.
+        encode: distinct words -> (U, P), without gradients.
+        capacity: most words kept; 0 turns the cache off.
         """
         self.capacity = capacity
         self._encode = encode
@@ -41,8 +41,8 @@ class WordCache:
             return self._encode(words)
         with self._lock:
             if version != self._version:
-                self._slots.clear()
-                self._table, self._version = None, version
+                self._forget()
+                self._version = version
             missing = [word for word in words if word not in self._slots]
             if missing:
                 self._insert(missing, self._encode(missing), keep=set(words))
@@ -51,6 +51,15 @@ class WordCache:
                 self._slots.move_to_end(word)
             assert self._table is not None
             return self._table[torch.tensor(slots, device=self._table.device)]
+
+    def clear(self) -> None:
+        """Forget every word."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._slots.clear()
+        self._table = None
 
     def _insert(self, words: Sequence[str], vectors: Tensor, keep: set[str]) -> None:
         for word in keep:  # a word of this batch must not make room for another

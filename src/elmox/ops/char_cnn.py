@@ -1,11 +1,11 @@
 """The character CNN by table look-up, for inference.
 
-There are only a few hundred characters, so the product of every character with every filter tap fits
-in a table of (taps x characters, filters): 13 MB for the published filters. A convolution is then a
-sum of `width` table rows per position, which torch fuses into one pass (`embedding_bag`), with a
-sixteenth of the multiplications. The same numbers up to rounding, 2 to 5 times faster on a CPU than
-seven convolutions. The table costs less than a millisecond and is made anew at every call, so that it
-can never be stale.
+There are only a few hundred characters, so the product of every character with every filter tap
+fits in a table of (taps x characters, filters): 13 MB for the published filters. A convolution is
+then a sum of `width` table rows per position, which torch fuses into one pass (`embedding_bag`),
+with a sixteenth of the multiplications. The same numbers up to rounding, 2 to 5 times faster on a
+CPU than seven convolutions. The table costs less than a millisecond and is made anew at every call,
+so that it can never be stale.
 """
 
 import torch

@@ -59,7 +59,7 @@ def lstm_window(
         torch.baddbmm(products[:, start:stop], previous[:, :size], recurrent, out=gates)
         gates[..., : 3 * num_cells].sigmoid_()
         candidate = gates[..., 3 * num_cells :].tanh_()
-        input_gate, forget_gate, output_gate = gates[..., : 3 * num_cells].split(num_cells, dim=-1)
+        input_gate, forget_gate, output_gate, _ = gates.chunk(4, dim=-1)
         alive = cell[:, :size]
         alive.mul_(forget_gate).addcmul_(input_gate, candidate)
         if cell_clip is not None:

@@ -27,9 +27,7 @@ class IndexedSentences:
     lengths: NDArray[np.int64]
 
 
-def index_sentences(
-    sentences: Sequence[Sequence[str]], begin: str, end: str
-) -> IndexedSentences:
+def index_sentences(sentences: Sequence[Sequence[str]], begin: str, end: str) -> IndexedSentences:
     """Wrap every sentence as `begin w1 .. wn end` and look each distinct word up once."""
     tokens: list[str] = []
     for sentence in sentences:

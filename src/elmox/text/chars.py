@@ -1,9 +1,9 @@
 """Characters to ids: how a word is spelled for the character CNN (the released models' section 1).
 
-AI2's models read UTF-8 *bytes*, not code points. A word fills `max_characters` slots: begin-of-word,
-at most `max_characters - 2` bytes (a cut may fall inside a code point), end-of-word, in-word padding.
-Every id is shifted by one so that a row of zeros can mean "no word here". ELMoForManyLangs has an
-inventory of code points instead (`spell_unicode`).
+AI2's models read UTF-8 *bytes*, not code points. A word fills `max_characters` slots:
+begin-of-word, at most `max_characters - 2` bytes (a cut may fall inside a code point), end-of-word,
+in-word padding. Every id is shifted by one so that a row of zeros can mean "no word here".
+ELMoForManyLangs has an inventory of code points instead (`spell_unicode`).
 
 Both functions take *distinct* words: text is Zipfian, so a batch spells each word once.
 """

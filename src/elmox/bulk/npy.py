@@ -1,0 +1,77 @@
+"""Vectors as a directory of .npy shards: the closed parts themselves, one index and `meta.json`.
+
+    meta.json         what `Layout.meta` says
+    index.npy         (number of entries, 3) int64: shard, first token, number of tokens
+    shard-00000.npy   (tokens, L+1, D), or (tokens, D) when a single layer was kept
+
+`numpy.load` is all that another program needs: entry i is `shard[first : first + number]`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmox.bulk.durable import write_whole
+from elmox.bulk.layout import Array, read_meta
+from elmox.bulk.parts import Parts, npy_header, shard_name
+from elmox.errors import ElmoxError
+
+_OWN_FILES = re.compile(r"shard-\d{5,}\.npy|index\.npy|meta\.json")
+_OPEN_SHARDS = 8
+
+
+def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
+    """Complete the directory of shards with its index and description."""
+    assert target == parts.shards
+    write_whole(target / "index.npy", _index_chunks(parts))
+    write_whole(target / "meta.json", iter([json.dumps(meta, indent=2).encode(), b"\n"]))
+
+
+def holds_only_vectors(directory: Path) -> bool:
+    """Whether nothing but files of this format lies in `directory` (an empty one counts)."""
+    return all(_OWN_FILES.fullmatch(path.name) for path in directory.iterdir())
+
+
+def _index_chunks(parts: Parts) -> Iterator[bytes]:
+    """The bytes of index.npy, part by part."""
+    yield npy_header(np.dtype("<i8"), (parts.num_entries, 3))
+    for index in parts.indexes():
+        yield index.tobytes()
+
+
+class NpySource:
+    """Reads such a directory; an entry is a read-only view of a memory-mapped shard."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the index; shards are opened when they are asked for."""
+        self.meta, self._layout = read_meta((path / "meta.json").read_bytes(), path)
+        try:
+            self._index: Array = np.load(path / "index.npy", mmap_mode="r")
+        except (OSError, ValueError) as error:
+            raise ElmoxError(f"{path}: cannot read its index.npy ({error})") from error
+        self.num_entries = len(self._index)
+        self._path = path
+        self._shard = lru_cache(_OPEN_SHARDS)(self._map_shard)
+
+    def read(self, i: int) -> Array:
+        """Entry `i`."""
+        shard, start, num_tokens = self._index[i].tolist()
+        if num_tokens == 0:  # its shard may be empty, and an empty file cannot be mapped
+            return np.empty(self._layout.shape(0), self._layout.numpy_dtype)
+        return self._layout.entry(self._shard(shard)[start : start + num_tokens])
+
+    def close(self) -> None:
+        """Unmap what no entry in the caller's hands still needs."""
+        self._shard.cache_clear()
+
+    def _map_shard(self, number: int) -> Array:
+        path = self._path / shard_name(number)
+        try:
+            return np.asarray(np.load(path, mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise ElmoxError(f"{path}: cannot read this shard ({error})") from error

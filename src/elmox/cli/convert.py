@@ -1,0 +1,41 @@
+"""`elmox convert`: any checkpoint to a native directory, or back to AI2's format."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmox.cli.model_options import Force, ModelPath, Options, TokenFile, VocabFile
+
+
+def command(
+    model: ModelPath,
+    output: Annotated[
+        Path,
+        typer.Argument(
+            help="A directory (elmox's own format), or OUT.hdf5 for AI2's, with OUT_options.json.",
+            show_default=False,
+        ),
+    ],
+    options: Options = None,
+    vocab: VocabFile = None,
+    token_embeddings: TokenFile = None,
+    force: Force = False,
+) -> None:
+    """Convert a checkpoint: legacy to native, or anything that spells bytes to AI2's hdf5."""
+    from elmox.files import refuse_existing
+    from elmox.hub import load_checkpoint, write_directory
+    from elmox.legacy.ai2 import write_ai2
+    from elmox.model.checkpoint import build_bilm, build_indexer
+
+    refuse_existing(output, force)
+    checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
+    build_bilm(checkpoint, model)  # checks every array before anything is written
+    build_indexer(checkpoint, model)
+    typer.echo(f"elmox: {checkpoint.found}", err=True)
+    if output.suffix in (".hdf5", ".h5"):
+        beside = write_ai2(checkpoint, output)
+        typer.echo(f"elmox: wrote {output} and {beside}", err=True)
+    else:
+        write_directory(checkpoint, output, force)
+        typer.echo(f"elmox: wrote {output}", err=True)

@@ -1,0 +1,124 @@
+"""`elmox embed`: a text file to a file of vectors."""
+
+import json
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmox.cli.model_options import (
+    Device,
+    Force,
+    Json,
+    ModelPath,
+    Options,
+    TokenFile,
+    VocabFile,
+)
+
+
+class OutputType(StrEnum):
+    """Precision of the numbers on disk."""
+
+    float32 = "float32"
+    float16 = "float16"
+
+
+class Precision(StrEnum):
+    """Precision of the computation."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+class State(StrEnum):
+    """Where every sentence starts."""
+
+    zero = "zero"
+    warm = "warm"
+
+
+def command(
+    model: ModelPath,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="Text, a tokenised sentence per line; .jsonl with tokens or text; - for stdin.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Argument(
+            help="OUT.hdf5 (bilm-tf's layout), OUT.parquet, or OUT, a directory of npy shards.",
+            show_default=False,
+        ),
+    ],
+    layers: Annotated[
+        str, typer.Option(help="all, average, top, mix, mix:NAME, or numbers such as 1 or 0,2.")
+    ] = "all",
+    dtype: Annotated[OutputType, typer.Option(help="Of the numbers on disk.")] = OutputType.float32,
+    precision: Annotated[Precision, typer.Option(help="Of the computation.")] = Precision.float32,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Lines are running text: split and tokenise them.")
+    ] = False,
+    state: Annotated[State, typer.Option(help="Where every sentence starts.")] = State.zero,
+    device: Device = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Most tokens in a batch.")] = None,
+    options: Options = None,
+    vocab: VocabFile = None,
+    token_embeddings: TokenFile = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Embed a text file, line by line.
+
+    Entry i of the output is line i of the input; an empty line is an empty entry. Read it with
+    elmox.open_vectors(OUTPUT)[i]. Killed at any moment, the same command goes on where it was.
+    """
+    from elmox.bulk.embed import embed_file
+    from elmox.elmo import Elmo
+
+    elmo = Elmo.from_pretrained(
+        model,
+        options=options,
+        vocab=vocab,
+        token_embeddings=token_embeddings,
+        state=state.value,
+        device=device,
+        dtype=precision.value,
+    )
+    typer.echo(f"elmox: {elmo.found}", err=True)
+    summary = embed_file(
+        elmo,
+        source,
+        output,
+        layers=parse_layers(layers),
+        dtype=dtype.value,
+        raw=raw,
+        force=force,
+        batch_tokens=batch_tokens,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    if as_json:
+        typer.echo(json.dumps({"output": str(output), **asdict(summary)}))
+        return
+    resumed = f", {summary.num_resumed} of them from an earlier run" if summary.num_resumed else ""
+    typer.echo(
+        f"elmox: {summary.num_lines} lines{resumed} in {output}; {summary.num_tokens} tokens in "
+        f"{summary.seconds:.1f} s",
+        err=True,
+    )
+
+
+def parse_layers(text: str) -> str | int | list[int]:
+    """`1` is a number, `0,2` a list, everything else a name."""
+    numbers = text.split(",")
+    if not all(number.strip().lstrip("-").isdecimal() for number in numbers):
+        return text
+    return int(text) if len(numbers) == 1 else [int(number) for number in numbers]

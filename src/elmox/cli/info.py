@@ -1,0 +1,62 @@
+"""`elmox info`: what a checkpoint is."""
+
+import json
+from typing import Any
+
+import typer
+
+from elmox.cli.model_options import Json, ModelPath, Options, TokenFile, VocabFile
+
+
+def command(
+    model: ModelPath,
+    options: Options = None,
+    vocab: VocabFile = None,
+    token_embeddings: TokenFile = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a model is: format, architecture, size, what is stored with it."""
+    facts = _facts(model, options, vocab, token_embeddings)
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    for name, value in facts.items():
+        if name != "config":
+            typer.echo(f"{name.replace('_', ' '):<18}{_shown(value)}")
+
+
+def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[str, Any]:
+    from elmox.hub import load_checkpoint
+    from elmox.model.checkpoint import build_bilm, build_indexer
+
+    checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
+    build_indexer(checkpoint, model)
+    bilm = build_bilm(checkpoint, model)
+    config, lstm, cnn = checkpoint.config, checkpoint.config.lstm, checkpoint.config.char_cnn
+    return {
+        "found": checkpoint.found,
+        "parameters": sum(p.numel() for p in bilm.parameters()),
+        "layers": config.num_layers,
+        "dim": config.dim,
+        "lstm": f"{lstm.num_layers} x {lstm.cell_dim} cells -> {lstm.projection_dim}, "
+        f"{lstm.num_directions} direction{'s' if lstm.bidirectional else ''}",
+        "clips": f"cell {lstm.cell_clip}, projection {lstm.proj_clip}",
+        "skip_connections": lstm.skip_connections,
+        "characters": cnn
+        and f"{cnn.max_characters} {cnn.inventory}, {cnn.num_filters} filters up to "
+        f"{max(width for width, _ in cnn.filters)} wide, {cnn.activation}, "
+        f"{cnn.num_highways} highway{'' if cnn.num_highways == 1 else 's'}",
+        "input_words": config.words and config.words.num_words,
+        "tokenizer": config.text.tokenizer,
+        "warm_state": checkpoint.warm_state is not None,
+        "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
+        "config": config.to_dict(),
+    }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(value) or "none"
+    return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

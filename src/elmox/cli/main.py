@@ -1,0 +1,65 @@
+"""The command line: one file per verb, one line per error.
+
+Nothing here imports torch: `elmox --help` must answer at once. Data goes to stdout, progress and
+messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from elmox import __version__
+from elmox.cli import bench, convert, embed, info
+from elmox.errors import ElmoxError
+
+app = typer.Typer(
+    name="elmox",
+    help="ELMo: deep contextualized word representations, for today's PyTorch.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("embed")(embed.command)
+app.command("info")(info.command)
+app.command("convert")(convert.command)
+app.add_typer(bench.app, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"elmox {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+def run() -> None:
+    """Run the command line and leave with the right exit code."""
+    try:
+        app()
+    except ElmoxError as error:
+        _fail(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}")
+    except KeyboardInterrupt:
+        typer.echo("elmox: interrupted", err=True)
+        sys.exit(130)
+
+
+def _fail(message: str) -> None:
+    """One line on stderr, exit code 1; the traceback too where ELMOX_DEBUG is set."""
+    if os.environ.get("ELMOX_DEBUG"):
+        raise
+    typer.echo(f"elmox: {' '.join(message.split())}", err=True)
+    sys.exit(1)

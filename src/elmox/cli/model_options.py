@@ -1,0 +1,31 @@
+"""What every verb that loads a model takes."""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+ModelPath: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help="A model: elmox directory, weights.hdf5, NLPL zip, AllenNLP model.tar.gz, "
+        "ELMoForManyLangs folder, or hub id.",
+        show_default=False,
+    ),
+]
+Options: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Options file of legacy weights, where it is not beside them."),
+]
+VocabFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--vocab", help="Vocabulary of a legacy word model.")
+]
+TokenFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--token-embeddings", help="bilm-tf's cached token vectors, with --vocab."),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+Device: TypeAlias = Annotated[
+    str | None, typer.Option(help="cpu, cuda, ...; a GPU if there is one by default.")
+]

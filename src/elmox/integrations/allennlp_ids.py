@@ -1,0 +1,112 @@
+"""AllenNLP's padded tensors of character ids, to the ragged batches that a biLM reads and back.
+
+Shapes: B sentences of T tokens at most, W character slots, n tokens in all, N with the boundaries,
+U distinct words. Ids are those of `text/chars.py`; a token of W zeros is padding.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmox.errors import ElmoxError
+from elmox.text.chars import END_WORD_ID, WORD_PADDING_ID, Spelling, spell_bytes
+
+Int16 = NDArray[np.int16]
+Int64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
+    """Spell tokenised sentences: (B, T, 50) int64 on the CPU, zeros at padding, no boundaries.
+
+    As in AllenNLP, a string in place of a list of tokens is a list of its characters.
+    """
+    words = list(chain.from_iterable(batch))
+    for word in words:
+        if not isinstance(word, str):
+            raise ElmoxError(
+                f"token {word!r} is a {type(word).__name__}: a sentence is a list of strings"
+            )
+    place = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    spelled = spell_bytes(list(place)).ids
+    lengths = np.fromiter(map(len, batch), dtype=np.int64, count=len(batch))
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    ids = np.zeros((*mask.shape, spelled.shape[1]), dtype=np.int64)
+    ids[mask] = spelled[[place[word] for word in words]] if words else 0
+    return torch.from_numpy(ids)
+
+
+def character_ids(inputs: Tensor | None) -> Int16:
+    """Check what a caller calls character ids, and bring it to the CPU: (..., T, W)."""
+    if inputs is None or inputs.dim() < 3 or inputs.is_floating_point():
+        given = None if inputs is None else f"{tuple(inputs.shape)} {inputs.dtype}"
+        raise ElmoxError(
+            f"inputs: {given}, expected integers of shape (..., tokens, 50), as of batch_to_ids"
+        )
+    ids = inputs.numpy(force=True)
+    if ids.size and not 0 <= ids.min() <= ids.max() <= WORD_PADDING_ID:
+        raise ElmoxError(
+            f"inputs: ids from {ids.min()} to {ids.max()}, expected 0 to {WORD_PADDING_ID}"
+        )
+    return ids.astype(np.int16)
+
+
+def token_counts(mask: Mask) -> Int64:
+    """Tokens of each sentence, (B,), of a mask (..., T); padding must be on the right."""
+    counts: Int64 = mask.sum(-1)
+    if not counts.size:
+        raise ElmoxError(f"inputs: no sentence, the shape is {mask.shape}: expected at least one")
+    gaps = mask != (np.arange(mask.shape[-1]) < counts[..., None])
+    if gaps.any():
+        row = int(np.flatnonzero(gaps.any(-1))[0])
+        raise ElmoxError(f"inputs: padding before a token in sentence {row}: pad on the right")
+    return counts.reshape(-1)
+
+
+def distinct_words(ids: Int16) -> tuple[Int16, Int64]:
+    """(n, W) -> the distinct rows (U, W), and for every row its place among them, (n,)."""
+    whole_rows = np.dtype((np.void, ids.shape[1] * ids.itemsize))
+    keys = np.ascontiguousarray(ids).view(whole_rows).ravel()
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    return ids[first], place
+
+
+def fit_slots(ids: Int16, num_slots: int) -> Spelling:
+    """Words spelled in W slots, (U, W), as a model that has `num_slots` of them spells them."""
+    missing = num_slots - ids.shape[1]
+    if missing > 0:
+        ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=WORD_PADDING_ID)
+    elif missing < 0:
+        too_long = (ids[:, num_slots:] != WORD_PADDING_ID).any(1)
+        ids = ids[:, :num_slots].copy()
+        ids[too_long, -1] = END_WORD_ID
+    used = ids != WORD_PADDING_ID
+    return Spelling(ids, num_slots - used[:, ::-1].argmax(1))
+
+
+def not_boundary(lengths: Int64) -> Mask:
+    """Where sentences of these lengths, boundaries counted, lie end to end: what is a word (N,)."""
+    ends = np.cumsum(lengths)
+    inside = np.ones(lengths.sum(), dtype=bool)
+    inside[ends - lengths] = False
+    inside[ends - 1] = False
+    return inside
+
+
+def bounded(tokens: Int64, lengths: Int64, begin: int, end: int) -> Int64:
+    """Put the boundaries around sentences of tokens: (n,) -> (N,)."""
+    index = np.full(lengths.sum(), end)
+    index[np.cumsum(lengths) - lengths] = begin
+    index[not_boundary(lengths)] = tokens
+    return index
+
+
+def padded(values: Tensor, mask: Tensor) -> Tensor:
+    """Lay (K, n, D) out where the mask (..., T) is true: (K, ..., T, D), zero elsewhere."""
+    out = values.new_zeros(values.shape[0], *mask.shape, values.shape[-1])
+    out[:, mask] = values
+    return out

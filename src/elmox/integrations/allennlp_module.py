@@ -1,0 +1,271 @@
+"""AllenNLP's `Elmo` module: padded character ids in, mixes of the biLM's layers out.
+
+Shapes: T tokens of the longest sentence, n tokens in all, N with the boundaries, U distinct words,
+L LSTM layers, P projection, D the width of a vector, K mixes.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from elmox.errors import ElmoxError
+from elmox.hub import load_checkpoint
+from elmox.integrations.allennlp_ids import (
+    Int64,
+    Mask,
+    bounded,
+    character_ids,
+    distinct_words,
+    fit_slots,
+    not_boundary,
+    padded,
+    token_counts,
+)
+from elmox.model.bilm import Window
+from elmox.model.checkpoint import Checkpoint, build_bilm
+from elmox.model.reader import WORDS_ENCODED_AT_ONCE
+from elmox.model.scalar_mix import ScalarMix
+from elmox.model.state import LstmState, zero_state
+from elmox.text.chars import Spelling, spell_bytes
+from elmox.text.words import WordTable
+
+File: TypeAlias = str | Path
+
+_logger = logging.getLogger(__name__)
+
+
+def load_files(options_file: File | None, weight_file: File | None) -> Checkpoint:
+    """Read a model from local files, which AllenNLP would have downloaded."""
+    for name, file in (("options_file", options_file), ("weight_file", weight_file)):
+        if isinstance(file, str) and "://" in file:
+            raise ElmoxError(f"{name} {file} is a URL: download it and give the local path")
+    if weight_file is None:
+        raise ElmoxError(
+            "weight_file is missing: nothing is downloaded, give local options_file and weight_file"
+        )
+    return load_checkpoint(weight_file, options_file)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Sentences as they were given, padded or empty, without boundaries."""
+
+    vectors: Tensor  # (U + 2, P): words, then begin and end of a sentence
+    tokens: Int64  # (n,) the word of each token, sentence after sentence
+    mask: Mask  # (..., T)
+
+
+class Elmo(nn.Module):
+    """Character ids to K mixes of ELMo's layers, from one biLM pass.
+
+    Args:
+        options_file: the options file; None to look for it beside the weights.
+        weight_file: AI2's weights.hdf5, or anything else that `elmox.Elmo.from_pretrained` reads.
+        num_output_representations: K.
+        requires_grad: fine-tune the biLM; it is frozen by default.
+        do_layer_norm: bring each layer to mean 0 and variance 1 over the batch before mixing.
+        dropout: on the mixed vectors. As any module, this one starts in training mode.
+        vocab_to_cache: words whose token vectors are computed once, now. `word_inputs` are numbers
+            in this list; number 0 is padding.
+        keep_sentence_boundaries: keep the vectors of both boundaries: T + 2 instead of T.
+        scalar_mix_parameters: fixed weights before the softmax, for every mix; gamma is then 1.
+        module: AllenNLP's way to bring a biLM of one's own, which elmox does not have.
+        stateful: whether row i starts where row i of the last call ended, as AllenNLP did.
+    """
+
+    word_vectors: Tensor | None  # (V + 2, P): the cached words, begin and end of a sentence
+
+    def __init__(
+        self,
+        options_file: File | None,
+        weight_file: File | None,
+        num_output_representations: int,
+        requires_grad: bool = False,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        vocab_to_cache: Sequence[str] | None = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Sequence[float] | None = None,
+        module: nn.Module | None = None,
+        *,
+        stateful: bool = True,
+    ) -> None:
+        super().__init__()
+        if module is not None:
+            raise ElmoxError(
+                "module: a biLM of one's own is not supported here: give options_file and "
+                "weight_file, and mix your own layers with elmox.ScalarMix"
+            )
+        if requires_grad and vocab_to_cache is not None:
+            raise ElmoxError(
+                "vocab_to_cache keeps vectors that requires_grad=True would change: leave one out"
+            )
+        checkpoint = load_files(options_file, weight_file)
+        char_cnn = checkpoint.config.char_cnn
+        if char_cnn is None or char_cnn.inventory != "bytes" or checkpoint.config.words is not None:
+            raise ElmoxError(
+                f"{weight_file} does not read the byte ids of batch_to_ids: use elmox.ElmoEmbedding"
+            )
+        self.stateful = stateful
+        self._num_slots = char_cnn.max_characters
+        self._keep_boundaries = keep_sentence_boundaries
+        self.bilm = build_bilm(checkpoint, str(weight_file)).requires_grad_(requires_grad)
+        self.scalar_mix = ScalarMix(
+            checkpoint.config.num_layers,
+            num_output_representations,
+            weights=scalar_mix_parameters,
+            normalize=do_layer_norm,
+            dropout=dropout,
+        ).requires_grad_(scalar_mix_parameters is None)
+        table = None
+        if vocab_to_cache is not None:
+            with torch.no_grad():
+                table = self._encode(spell_bytes(list(vocab_to_cache), self._num_slots))
+        self.register_buffer("word_vectors", table, persistent=False)
+        self.reset_states()
+
+    def get_output_dim(self) -> int:
+        """D."""
+        return self.bilm.config.dim
+
+    def reset_states(self) -> None:
+        """Forget what was read: every row starts afresh at the next call."""
+        self._state = self._fresh(0)
+
+    def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> dict[str, Any]:
+        """Read a batch.
+
+        Args:
+            inputs: character ids (..., T, 50), as of `batch_to_ids`; zeros, on the right, are
+                padding.
+            word_inputs: (..., T) numbers in `vocab_to_cache`, read instead of `inputs`; where one
+                of them is not in the list, `inputs` is read after all.
+
+        Returns:
+            `elmo_representations`, K tensors (..., T, D) that are zero at padding, and `mask`,
+            (..., T), true where there is a token.
+        """
+        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
+        with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
+            batch = self._looked_up(word_inputs) or self._spelled(inputs)
+            lengths = token_counts(batch.mask) + 2
+            layers = self._read(batch, lengths)
+        mixed = self.scalar_mix(layers)  # (K, N, D)
+        real = batch.mask
+        if self._keep_boundaries:
+            real = np.arange(real.shape[-1] + 2) < lengths.reshape(*real.shape[:-1], 1)
+        else:
+            mixed = mixed[:, torch.from_numpy(not_boundary(lengths)).to(mixed.device)]
+        mask = torch.from_numpy(real).to(mixed.device)
+        out = padded(mixed, mask)
+        return {"elmo_representations": [out[k] for k in range(len(out))], "mask": mask}
+
+    def _looked_up(self, word_inputs: Tensor | None) -> "_Batch | None":
+        """A batch of cached words; None where there is a word that is not."""
+        if word_inputs is None:
+            return None
+        if self.word_vectors is None:
+            _logger.warning("word_inputs are not used: there is no vocab_to_cache")
+            return None
+        words = word_inputs.numpy(force=True)
+        num_words = len(self.word_vectors) - 2
+        if words.size and not 0 <= words.min() <= words.max() < num_words:
+            return None
+        return _Batch(self.word_vectors, words[words > 0], words > 0)
+
+    def _spelled(self, inputs: Tensor | None) -> "_Batch":
+        """A batch of character ids: the character CNN runs once a distinct word."""
+        ids = character_ids(inputs)
+        mask: Mask = np.any(ids, axis=-1)
+        words, tokens = distinct_words(ids[mask])
+        return _Batch(self._encode(fit_slots(words, self._num_slots)), tokens, mask)
+
+    def _encode(self, spelling: Spelling) -> Tensor:
+        """Token vectors of spelled words and then of the two boundaries: (U + 2, P)."""
+        text = self.bilm.config.text
+        edges = spell_bytes([text.begin, text.end], self._num_slots)
+        ids = np.concatenate([spelling.ids, edges.ids])
+        used = np.concatenate([spelling.lengths, edges.lengths])
+        parts = [
+            Spelling(ids[i : i + WORDS_ENCODED_AT_ONCE], used[i : i + WORDS_ENCODED_AT_ONCE])
+            for i in range(0, len(ids), WORDS_ENCODED_AT_ONCE)
+        ]
+        return torch.cat([self.bilm.token_encoder(WordTable(part, None)) for part in parts])
+
+    def _read(self, batch: "_Batch", lengths: Int64) -> Tensor:
+        """All layers (L+1, N, D); the state is taken from the last call and left for the next."""
+        vectors = batch.vectors
+        index = bounded(batch.tokens, lengths, len(vectors) - 2, len(vectors) - 1)
+        start = self._start(len(lengths))
+        layers: Tensor
+        if torch.is_grad_enabled():
+            where = torch.from_numpy(index).to(vectors.device)
+            layers, final = self.bilm(vectors[where], lengths, start)
+        else:
+            config = self.bilm.config
+            layers = vectors.new_empty(config.num_layers, len(index), config.dim)
+            halves = layers.view(*layers.shape[:2], config.lstm.num_directions, -1)
+
+            def collect(window: Window) -> None:
+                for direction, places in enumerate(window.places):
+                    halves[:, places, direction] = window.layers[:, direction]
+
+            final = self.bilm.infer(vectors, index, lengths, start, collect)
+        if self.stateful:
+            rows = torch.arange(len(lengths), device=vectors.device)
+            detached = LstmState(final.hidden.detach(), final.cell.detach())
+            self._state = self._state.with_rows(rows, detached)
+        return layers
+
+    def _start(self, num_rows: int) -> LstmState:
+        """The state that the rows of a call start from; new rows start from nothing."""
+        if not self.stateful:
+            return self._fresh(num_rows)
+        here = self._state.to(self.bilm.device, self.bilm.dtype)  # the module may have been moved
+        self._state = here.append(self._fresh(max(0, num_rows - here.num_rows)))
+        return self._state.rows(torch.arange(num_rows, device=self.bilm.device))
+
+    def _fresh(self, num_rows: int) -> LstmState:
+        bilm = self.bilm
+        return zero_state(bilm.config.lstm, num_rows, bilm.device, bilm.dtype)
+
+
+class ElmoTokenEmbedder(nn.Module):
+    """One mix, and a projection where `projection_dim` asks for one; else as `Elmo`."""
+
+    def __init__(
+        self,
+        options_file: File | None = None,
+        weight_file: File | None = None,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        requires_grad: bool = False,
+        projection_dim: int | None = None,
+        vocab_to_cache: Sequence[str] | None = None,
+        scalar_mix_parameters: Sequence[float] | None = None,
+        *,
+        stateful: bool = True,
+    ) -> None:
+        super().__init__()
+        self.elmo = Elmo(
+            options_file, weight_file, 1, requires_grad, do_layer_norm, dropout, vocab_to_cache,
+            scalar_mix_parameters=scalar_mix_parameters, stateful=stateful,
+        )  # fmt: skip
+        dim = self.elmo.get_output_dim()
+        self.projection = nn.Linear(dim, projection_dim) if projection_dim else nn.Identity()
+        self.output_dim = projection_dim or dim
+
+    def get_output_dim(self) -> int:
+        """Width of a vector."""
+        return self.output_dim
+
+    def forward(self, elmo_tokens: Tensor | None, word_inputs: Tensor | None = None) -> Tensor:
+        """(..., T, 50) -> (..., T, width)."""
+        mixed = self.elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
+        return self.projection(mixed)  # type: ignore[no-any-return]

@@ -1,0 +1,17 @@
+"""One thread per process: tests run side by side, and tiny models gain nothing from more."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in subprocesses
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random checkpoint in AI2's format: the path of its weights."""
+    import numpy as np
+    from checkpoints import random_options, write_ai2
+
+    return write_ai2(tmp_path_factory.mktemp("tiny"), random_options(), np.random.default_rng(0))

@@ -1,0 +1,63 @@
+"""The command line as a user meets it: real processes, their exit codes and what they say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import elmox
+
+SOURCE = Path(elmox.__file__).parents[1]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment, in which the package can be imported whether installed or not."""
+    path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", **more}
+
+
+def command(*arguments: object) -> list[str]:
+    """What to run for `elmox ARGUMENTS`."""
+    return [sys.executable, "-m", "elmox", *map(str, arguments)]
+
+
+def run_elmox(
+    *arguments: object, stdin: bytes = b"", max_file_bytes: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `elmox ARGUMENTS` to its end.
+
+    Args:
+        arguments: paths and numbers are fine.
+        stdin: what it reads from there.
+        max_file_bytes: no file can become larger, as if the disk were full at that size.
+    """
+
+    def limit() -> None:
+        import resource
+
+        if max_file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+
+    done = subprocess.run(
+        command(*arguments),
+        input=stdin,
+        capture_output=True,
+        # Python 3.11 would cache cut-off bytecode under such a limit.
+        env=environment(PYTHONDONTWRITEBYTECODE="1") if max_file_bytes else environment(),
+        preexec_fn=limit if max_file_bytes else None,
+        check=False,
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+def assert_one_line(code: int, out: str, err: str, *says: str) -> None:
+    """A failure is exit code 1, nothing on stdout and one line on stderr, which says why."""
+    assert code == 1, err
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("elmox: "), err
+    for text in says:
+        assert text in lines[0]

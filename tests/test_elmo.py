@@ -1,0 +1,250 @@
+"""The user's class: what goes in, what comes out, in which order, in which mode."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sentences import batches
+
+from elmox import Elmo, ElmoxError
+from elmox.model import batched
+
+SENTENCES = [["Live", "in", "the", "present"], [], ["I", "will", "buy"], ["x"], ["Live", "in"]]
+
+
+@pytest.fixture
+def elmo(tiny: Path) -> Elmo:
+    return Elmo.from_pretrained(tiny)
+
+
+def equal(ours: Any, expected: Any, tolerance: float = 2e-6) -> None:
+    assert len(ours) == len(expected)
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=tolerance)
+
+
+def test_shapes_of_every_choice(elmo: Elmo) -> None:
+    d = elmo.dim
+    assert (elmo.num_layers, d) == (3, 12)
+    for layers, shape in (
+        ("average", (4, d)), ("top", (4, d)), (1, (4, d)), ("all", (3, 4, d)), ([0, 2], (2, 4, d)),
+    ):  # fmt: skip
+        vectors = elmo.encode_tokens(SENTENCES, layers=layers)
+        assert vectors[0].shape == shape
+        assert vectors[1].shape == (*shape[:-2], 0, d)
+        assert vectors[0].dtype == np.float32
+
+
+def test_choices_agree_with_all_layers(elmo: Elmo) -> None:
+    everything = elmo.encode_tokens(SENTENCES, layers="all")
+    equal(elmo.encode_tokens(SENTENCES), [own.mean(0) for own in everything])
+    equal(elmo.encode_tokens(SENTENCES, layers="top"), [own[-1] for own in everything])
+    equal(elmo.encode_tokens(SENTENCES, layers=[2, 0]), [own[[2, 0]] for own in everything])
+    half = elmo.dim // 2
+    assert (everything[0][0][:, :half] == everything[0][0][:, half:]).all()
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sentences=batches(max_sentences=6), data=st.data())
+def test_same_vector_alone_in_any_batch_in_any_order(
+    elmo: Elmo, sentences: list[list[str]], data: st.DataObject
+) -> None:
+    if data.draw(st.booleans()):
+        elmo.warm_up([["some", "text"]])
+    order = data.draw(st.permutations(range(len(sentences))))
+    together = elmo.encode_tokens(sentences, layers="all")
+    shuffled = elmo.encode_tokens(
+        [sentences[i] for i in order],
+        layers="all",
+        batch_size=data.draw(st.sampled_from((None, 1, 2))),
+        batch_tokens=data.draw(st.sampled_from((None, 1, 9))),
+    )
+    equal([shuffled[order.index(i)] for i in range(len(order))], together)
+    equal([elmo.encode_tokens([s], layers="all")[0] for s in sentences], together)
+
+
+def test_strings_go_through_the_models_tokeniser(elmo: Elmo) -> None:
+    text = "I don't live in the U.S. today."
+    tokens = elmo.tokenize(text)
+    assert tokens[:3] == ["I", "do", "n't"]
+    equal(elmo.encode_tokens([text]), elmo.encode_tokens([tokens]))
+    equal([elmo.encode_tokens(text)], elmo.encode_tokens([tokens]))
+
+
+def test_pooled_vectors(elmo: Elmo) -> None:
+    tokens = elmo.encode_tokens(SENTENCES)
+    pooled = elmo.encode(SENTENCES)
+    assert pooled.shape == (5, elmo.dim)
+    equal(pooled[[0, 2]], [tokens[0].mean(0), tokens[2].mean(0)])
+    assert (pooled[1] == 0).all()
+    equal(elmo.encode(SENTENCES, pooling="max")[:1], [tokens[0].max(0)])
+    assert elmo.encode("a string").shape == (elmo.dim,)
+    assert elmo.encode(SENTENCES, layers="all").shape == (5, 3, elmo.dim)
+    assert elmo.encode([]).shape == (0, elmo.dim)
+    assert elmo.encode_tokens([]) == []
+    tensor = elmo.encode(SENTENCES, pooling="max", convert_to_tensor=True)
+    assert isinstance(tensor, torch.Tensor)
+    equal(tensor, elmo.encode(SENTENCES, pooling="max"))
+
+
+def test_mixes(elmo: Elmo, tmp_path: Path) -> None:
+    with pytest.raises(ElmoxError, match="set_mix"):
+        elmo.encode_tokens(SENTENCES, layers="mix")
+    elmo.set_mix([0.0, 1.0, 2.0], gamma=0.5)
+    weights = 0.5 * np.exp([0.0, 1.0, 2.0]) / np.exp([0.0, 1.0, 2.0]).sum()
+    everything = elmo.encode_tokens(SENTENCES, layers="all")
+    expected = [np.einsum("j,jtd->td", weights, own) for own in everything]
+    equal(elmo.encode_tokens(SENTENCES, layers="mix"), expected)
+    elmo.set_mix([9.0, 0.0, 0.0], name="lower")
+    with pytest.raises(ElmoxError, match="mix:NAME"):
+        elmo.encode_tokens(SENTENCES, layers="mix")
+    elmo.save_pretrained(tmp_path / "model")
+    again = Elmo.from_pretrained(tmp_path / "model")
+    equal(again.encode_tokens(SENTENCES, layers="mix:default"), expected)
+    with pytest.raises(ElmoxError, match="2 mix weights for 3 layers"):
+        elmo.set_mix([1.0, 2.0])
+
+
+def test_warm_state_is_stored_with_the_model(elmo: Elmo, tmp_path: Path) -> None:
+    cold = elmo.encode_tokens(SENTENCES)
+    with pytest.raises(ElmoxError, match="warm_up"):
+        elmo.state = "warm"
+    elmo.warm_up([["some", "typical", "text"], ["and", "more"]])
+    warm = elmo.encode_tokens(SENTENCES)
+    assert np.abs(warm[0] - cold[0]).max() > 1e-3
+    elmo.save_pretrained(tmp_path / "model")
+    equal(Elmo.from_pretrained(tmp_path / "model", state="warm").encode_tokens(SENTENCES), warm)
+    equal(Elmo.from_pretrained(tmp_path / "model").encode_tokens(SENTENCES), cold)
+
+
+def test_warm_state_is_where_carried_state_would_be(elmo: Elmo) -> None:
+    text = [["some", "typical", "text"], ["and", "more"]]
+    carried = elmo.stateful()
+    for sentence in text:
+        carried.encode_tokens([sentence])
+    expected = carried.encode_tokens([["now"]])
+    elmo.warm_up(text)
+    equal(elmo.encode_tokens([["now"]]), expected)
+
+
+def test_carried_state_differs_and_can_be_forgotten(elmo: Elmo) -> None:
+    carried = elmo.stateful()
+    first, second = (carried.encode_tokens(SENTENCES)[0] for _ in range(2))
+    equal([first], elmo.encode_tokens(SENTENCES)[:1])
+    assert np.abs(second - first).max() > 1e-3
+    carried.reset()
+    equal([carried.encode_tokens(SENTENCES)[0]], [first])
+
+
+def test_running_out_of_memory_halves_the_batch(
+    elmo: Elmo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that can hold only so many tokens: the real one is in test_cuda.py."""
+    sentences = [[f"w{i}"] * (1 + i % 7) for i in range(40)]
+    expected = elmo.encode_tokens(sentences, layers="all")
+    read, seen = elmo.reader.read, []
+
+    def limited(batch: Any, *args: Any) -> Any:
+        tokens = sum(map(len, batch)) + 2 * len(batch)
+        seen.append(tokens)
+        if tokens > 25:
+            raise torch.OutOfMemoryError("no more memory")
+        return read(batch, *args)
+
+    monkeypatch.setattr(elmo.reader, "read", limited)
+    equal(elmo.encode_tokens(sentences, layers="all"), expected)
+    assert max(seen) > 25
+    # Once the right size is found it is kept: a few failures, not one per batch.
+    assert sum(tokens > 25 for tokens in seen) <= 5
+    equal(elmo.stateful().encode_tokens(sentences, layers="all"), expected)
+
+
+def test_memory_for_nothing_is_an_error(elmo: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("no more memory")
+
+    monkeypatch.setattr(elmo.reader, "read", never)
+    with pytest.raises(ElmoxError, match="no memory"):
+        elmo.encode_tokens(SENTENCES)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 5e-2), ("float16", 5e-3)])
+def test_low_precision(tiny: Path, elmo: Elmo, dtype: str, tolerance: float) -> None:
+    low = Elmo.from_pretrained(tiny, dtype=dtype)
+    vectors = low.encode_tokens(SENTENCES)
+    assert vectors[0].dtype == np.float32
+    equal(vectors, elmo.encode_tokens(SENTENCES), tolerance)
+    tensor = low.encode_tokens(SENTENCES, convert_to_tensor=True)[0]
+    assert tensor.dtype == low.dtype
+
+
+def test_long_sentences_beside_short_ones(elmo: Elmo) -> None:
+    sentences = [["a", "b"], [f"w{i % 50}" for i in range(500)], ["c"]]
+    expected = [elmo.encode_tokens([s], layers="all")[0] for s in sentences]
+    equal(elmo.encode_tokens(sentences, layers="all", batch_tokens=64), expected)
+
+
+def test_many_threads_get_the_same_vectors(elmo: Elmo) -> None:
+    expected = elmo.encode_tokens(SENTENCES, layers="all")
+    results: list[Any] = [None] * 4
+
+    def work(number: int) -> None:
+        results[number] = elmo.encode_tokens(SENTENCES * 3, layers="all")[:5]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for own in results:
+        equal(own, expected)
+
+
+def test_progress_bar_is_on_stderr(elmo: Elmo, capsys: pytest.CaptureFixture[str]) -> None:
+    elmo.encode_tokens(SENTENCES, show_progress_bar=True)
+    shown = capsys.readouterr()
+    assert "4/4" in shown.err
+    assert shown.out == ""
+
+
+def test_budgets_exist_for_every_device() -> None:
+    assert set(batched.BATCH_TOKENS) == {"cpu", "cuda"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layers": "bottom"}, "expected 'average'"),
+        ({"layers": 3}, "layers 0 to 2"),
+        ({"layers": [0, -4]}, "layer -4 does not exist"),
+        ({"layers": []}, "at least one layer"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"batch_tokens": -1}, "batch_tokens=-1"),
+        ({"device": "abacus"}, "abacus"),
+    ],
+)
+def test_wrong_arguments(elmo: Elmo, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ElmoxError, match=message):
+        elmo.encode_tokens(SENTENCES, **arguments)
+
+
+def test_wrong_sentences_and_settings(elmo: Elmo, tiny: Path) -> None:
+    with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
+        elmo.encode_tokens([["a"], ["b", 3]])  # type: ignore[list-item]
+    with pytest.raises(ElmoxError, match="pooling='median'"):
+        elmo.encode(SENTENCES, pooling="median")
+    with pytest.raises(ElmoxError, match="at least one sentence"):
+        elmo.warm_up([])
+    with pytest.raises(ElmoxError, match="expected 'zero' or 'warm'"):
+        Elmo.from_pretrained(tiny, state="cold")  # type: ignore[arg-type]
+    with pytest.raises(ElmoxError, match="dtype='int4'"):
+        Elmo.from_pretrained(tiny, dtype="int4")
+    with pytest.raises(ElmoxError, match="no model comes with"):
+        Elmo.from_pretrained()

@@ -1,0 +1,164 @@
+"""ELMo inside somebody else's model: mixes learned, biLM frozen or not, one process or two."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmox import Elmo, ElmoEmbedding
+from elmox.text.batches import index_sentences
+
+SENTENCES = [["Live", "in", "the", "present"], ["I", "will"], []]
+
+
+def test_mixes_are_padded_in_the_order_given(tiny: Path) -> None:
+    embed = ElmoEmbedding.from_pretrained(tiny, num_mixes=2)
+    out = embed(SENTENCES)
+    assert out.mixes.shape == (2, 3, 4, embed.dim)
+    assert out.mask.tolist() == [[True] * 4, [True, True, False, False], [False] * 4]
+    assert (out.mixes[:, ~out.mask] == 0).all()
+    expected = Elmo.from_pretrained(tiny).encode_tokens(SENTENCES)
+    np.testing.assert_allclose(out.mixes[1, 1, :2].detach(), expected[1], atol=2e-6)
+
+
+def test_boundaries_are_kept_on_request(tiny: Path) -> None:
+    cut, kept = (
+        ElmoEmbedding.from_pretrained(tiny, keep_boundaries=keep)(SENTENCES)
+        for keep in (False, True)
+    )
+    assert kept.mask.sum(1).tolist() == [6, 4, 2]
+    torch.testing.assert_close(kept.mixes[0, 1, 1:3], cut.mixes[0, 1, :2])
+
+
+def test_only_the_mixes_learn_by_default(tiny: Path) -> None:
+    embed = ElmoEmbedding.from_pretrained(tiny, num_mixes=2, dropout=0.1)
+    (embed(SENTENCES).mixes.square().sum() + embed.mix_penalty(0.1)).backward()
+    learned = {name for name, p in embed.named_parameters() if p.grad is not None}
+    assert learned == {"scalar_mix.weights", "scalar_mix.gamma"}
+    assert embed.mix_penalty(0.1) == 0  # all weights are zero to begin with
+
+
+def test_trainable_reaches_every_weight(tiny: Path) -> None:
+    frozen = ElmoEmbedding.from_pretrained(tiny)
+    embed = ElmoEmbedding.from_pretrained(tiny, trainable=True)
+    out = embed(SENTENCES)
+    torch.testing.assert_close(out.mixes, frozen(SENTENCES).mixes, rtol=0, atol=2e-6)
+    out.mixes.square().sum().backward()
+    without = [n for n, p in embed.named_parameters() if p.grad is None or not p.grad.any()]
+    assert without == []
+
+
+def test_vectors_follow_the_weights_after_a_step_of_training(tiny: Path) -> None:
+    embed = ElmoEmbedding.from_pretrained(tiny, trainable=True)
+    with torch.no_grad():
+        before = embed(SENTENCES).mixes  # fills the word cache
+    optimizer = torch.optim.SGD(embed.parameters(), lr=0.1)
+    embed(SENTENCES).mixes.square().sum().backward()
+    optimizer.step()
+    trained = embed(SENTENCES).mixes.detach()
+    with torch.no_grad():
+        cached = embed(SENTENCES).mixes
+    assert not torch.allclose(before, trained, atol=1e-3)
+    torch.testing.assert_close(cached, trained, rtol=0, atol=2e-6)
+
+
+def test_gradients_of_the_whole_bilm(tiny: Path) -> None:
+    """Finite differences in float64, through encoder, clipped LSTMs, residuals and mix."""
+    elmo = Elmo.from_pretrained(tiny)
+    bilm = elmo.reader.bilm.double().requires_grad_(True)
+    indexer = elmo.reader.indexer
+    batch = index_sentences([["ab", "c"], ["d"]], indexer.begin, indexer.end)
+    table = indexer(batch.words)
+    index = torch.from_numpy(batch.index)
+    names = ["lstm.1.recurrent_weight", "lstm.0.projection", "token_encoder.highways.0.carry.bias",
+             "token_encoder.char_cnn.convolutions.2.bias", "lstm.0.bias"]  # fmt: skip
+    values = dict(bilm.named_parameters())
+
+    def run(*tensors: torch.Tensor) -> torch.Tensor:
+        replaced = dict(zip(names, tensors, strict=True))
+        encoder = {
+            name.removeprefix("token_encoder."): tensor
+            for name, tensor in replaced.items()
+            if name.startswith("token_encoder.")
+        }
+        vectors = torch.func.functional_call(bilm.token_encoder, encoder, (table,))
+        state = elmo.start_state(2)
+        layers, after = torch.func.functional_call(
+            bilm, replaced, (vectors[index], batch.lengths, state)
+        )
+        return torch.cat([layers.flatten(), after.cell.flatten()])
+
+    inputs = tuple(values[name].detach().clone().requires_grad_(True) for name in names)
+    assert torch.autograd.gradcheck(run, inputs, fast_mode=True)
+
+
+def test_top_only_and_fixed(tiny: Path) -> None:
+    top = ElmoEmbedding.from_pretrained(tiny, top_only=True)(SENTENCES)
+    expected = Elmo.from_pretrained(tiny).encode_tokens(SENTENCES, layers="top")
+    np.testing.assert_allclose(top.mixes[0, 0].detach(), expected[0], atol=2e-6)
+    fixed = ElmoEmbedding.from_pretrained(tiny, mix_weights=[0.0, 50.0, 0.0], fixed_mix=True)
+    middle = Elmo.from_pretrained(tiny).encode_tokens(SENTENCES, layers=1)
+    np.testing.assert_allclose(fixed(SENTENCES).mixes[0, 0].detach(), middle[0], atol=2e-6)
+
+
+DDP = """
+import os, sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from elmox import ElmoEmbedding
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(0)
+
+class Task(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = ElmoEmbedding.from_pretrained(
+            sys.argv[1], num_mixes=2, trainable=sys.argv[3] == "trainable"
+        )
+        self.head = torch.nn.Linear(self.embed.dim, 1)
+
+    def forward(self, sentences):
+        return self.head(self.embed(sentences).mixes.sum(0)).mean()
+
+model = DistributedDataParallel(Task())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+mine = [[["Live", "in"], ["the"]], [["present", "a", "b"], ["x", "y"]]][rank]
+for _ in range(3):
+    optimizer.zero_grad()
+    model(mine).backward()
+    optimizer.step()
+torch.save(model.module.state_dict(), f"{sys.argv[2]}/{rank}.pt")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("mode", ["frozen", "trainable"])
+def test_two_processes_learn_the_same_mixes(tiny: Path, tmp_path: Path, mode: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", DDP, str(tiny), str(tmp_path), mode],
+            env={**os.environ, **shared, "RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
+    start = ElmoEmbedding.from_pretrained(tiny, num_mixes=2).state_dict()
+    for name, value in first.items():
+        torch.testing.assert_close(value, second[name], rtol=0, atol=0)
+    changed = {
+        n for n, v in first.items() if n.startswith("embed.") and not torch.equal(v, start[n[6:]])
+    }
+    assert "embed.scalar_mix.weights" in changed
+    assert any(name.startswith("embed.bilm.") for name in changed) == (mode == "trainable")
