@@ -30,7 +30,8 @@ import tqdm  # noqa: F401
 VERSION = "2.10.1"
 
 # Everything that `import allennlp.modules` reaches for beside torch, numpy, h5py and tqdm. They are
-# replaced even where they are installed, because their present releases lack names that it imports.
+# replaced even where they are installed: a present release, as of huggingface_hub, may lack a name
+# that it imports.
 STAND_INS = frozenset(
     {
         "base58",
@@ -125,7 +126,7 @@ def _local_path(path: str | Path, **_options: object) -> str:
 class _StandInModule(ModuleType):
     """An empty module that has every name: each is a class, so that it can be inherited from."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (what a module holds is not known)
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
 

@@ -1,4 +1,4 @@
-"""AI2 weights and options with one thing wrong each: files, arrays, options, and the two together."""
+"""AI2 weights and options with one thing wrong each: files, arrays, options, the two together."""
 
 import json
 from collections.abc import Callable
@@ -46,6 +46,12 @@ def replaced(folder: Path, name: str, value: Any) -> Path:
         file[name] = value
 
     return edited(folder, edit)
+
+
+def make_group(file: h5py.File) -> None:
+    """An edit: a group instead of an array."""
+    del file["CNN/b_cnn_0"]
+    file.create_group("CNN/b_cnn_0")
 
 
 def poisoned(folder: Path, name: str, value: float) -> Path:
@@ -155,7 +161,7 @@ FILES = [
     ),
     Broken(
         "group for an array",
-        partial(replaced, name="CNN/b_cnn_0/inner", value=1.0),
+        partial(edited, edit=make_group),
         ("CNN/b_cnn_0", "group"),
     ),
     Broken("scalar", partial(replaced, name="char_embed", value=1.0), ("char_embed", "(261, 4)")),
@@ -202,9 +208,9 @@ FILES = [
 # What the options say, and how the message tells it: the array, and what the options ask for.
 _DISAGREEMENTS: list[tuple[str, object, tuple[str, ...]]] = [
     ("lstm.dim", 11, (f"{CELL}0/LSTMCell/W_0", "(12, 40)", "(12, 44)", "lstm.dim")),
-    ("lstm.dim", 6, (f"{CELL}0/LSTMCell/W_0", "(12, 40)", "(12, 24)", "lstm.dim")),
+    ("lstm.dim", 6, (f"{CELL}0/LSTMCell/W_P_0", "lstm.dim = lstm.projection_dim = 6")),
     ("lstm.projection_dim", 7, ("CNN_proj/W_proj", "(15, 6)", "(15, 7)", "lstm.projection_dim")),
-    ("lstm.projection_dim", 15, (f"{CELL}0/LSTMCell/W_0", "(12, 40)", "(30, 40)")),
+    ("lstm.projection_dim", 15, ("CNN_proj", "lstm.projection_dim = 15")),
     ("lstm.n_layers", 1, (f"{CELL}1/LSTMCell", "lstm.n_layers = 1")),
     ("lstm.n_layers", 3, (f"{CELL}2/LSTMCell/W_0", "(12, 40)", "options.json")),
     ("bidirectional", False, ("RNN_1", "bidirectional")),

@@ -59,10 +59,10 @@ def linking(folder: Path) -> Path:
 def zip_bomb(folder: Path) -> Path:
     """200 MB of zeros in 200 kB."""
     path = folder / "bomb.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("model.hdf5", "w") as member:
-            for _ in range(200):
-                member.write(MEGABYTE)
+    compressed = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+    with compressed as archive, archive.open("model.hdf5", "w") as member:
+        for _ in range(200):
+            member.write(MEGABYTE)
     return path
 
 

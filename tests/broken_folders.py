@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from broken import LFS_POINTER, Broken, cut, rng
 from checkpoints import random_options, write_ai2, write_allennlp_archive, write_many_langs
+from checkpoints_many_langs import CHARACTERS, SPECIALS, WORDS
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -18,15 +19,16 @@ from elmox.elmo import Elmo
 Tensors = dict[str, Tensor]
 
 
-def native(folder: Path, kind: str = "bytes") -> Path:
-    """A sound model directory with everything one can hold: a mix, a warm state, dictionaries."""
+def native(folder: Path, kind: str = "bytes", extras: bool = False) -> Path:
+    """A sound model directory, perhaps with a mix and a warm state."""
     source = folder / "source"
     if kind == "bytes":
         elmo = Elmo.from_pretrained(write_ai2(source, random_options(), rng()))
     else:
         elmo = Elmo.from_pretrained(write_many_langs(source, "word_char", rng()))
-    elmo.set_mix([0.0, 1.0, 2.0])
-    elmo.warm_up([["the", "cat"]])
+    if extras:
+        elmo.set_mix([0.0, 1.0, 2.0])
+        elmo.warm_up([["the", "cat"]])
     elmo.save_pretrained(folder / "model")
     return folder / "model"
 
@@ -55,7 +57,7 @@ def content(folder: Path, name: str, text: str | None, kind: str = "bytes") -> P
 
 def tensors(folder: Path, name: str, edit: Callable[[Tensors], object]) -> Path:
     """Our directory with other tensors in one of its files."""
-    model = native(folder)
+    model = native(folder, extras=True)
     values = load_file(model / name)
     edit(values)
     save_file(values, model / name)
@@ -72,6 +74,21 @@ def cut_tensors(folder: Path, share: float) -> Path:
 def put(name: str, value: Tensor) -> Callable[[Tensors], object]:
     """An edit: this tensor under this name."""
     return lambda values: values.update({name: value})
+
+
+def remove(folder: Path, name: str) -> None:
+    """An edit of a folder: without this file."""
+    (folder / name).unlink()
+
+
+def overwrite(folder: Path, name: str, text: bytes) -> None:
+    """An edit of a folder: this file holds something else."""
+    (folder / name).write_bytes(text)
+
+
+def drop(values: Tensors, name: str) -> None:
+    """An edit of tensors: without this one."""
+    del values[name]
 
 
 def many_langs(folder: Path, edit: Callable[[Path], object]) -> Path:
@@ -151,6 +168,10 @@ def several_weights(folder: Path) -> Path:
 _ENCODER = "text_field_embedder.token_embedder_elmo._elmo._elmo_lstm._token_embedder"
 _STACK = "text_field_embedder.token_embedder_elmo._elmo._elmo_lstm._elmo_lstm"
 _BIAS = "lstm.0.bias"
+NUM_STRINGS = {
+    "words.json": len(SPECIALS) + len(WORDS),
+    "characters.json": len(SPECIALS) + 2 + len(CHARACTERS),
+}
 
 NATIVE = [
     Broken("model_type bert", partial(config, path="model_type", value="bert"), ("model_type",)),
@@ -173,9 +194,7 @@ NATIVE = [
         partial(config, path="text.tokenizer", value="wordpiece"),
         ("wordpiece",),
     ),
-    Broken(
-        "another size", partial(config, path="lstm.cell_dim", value=11), ("lstm.0", "(2, 44, 6)")
-    ),
+    Broken("another size", partial(config, path="lstm.cell_dim", value=11), ("lstm.0", "(2, 44")),
     Broken("more layers", partial(config, path="lstm.num_layers", value=3), ("lstm.2", "lacks")),
     Broken("fewer layers", partial(config, path="lstm.num_layers", value=1), ("lstm.1",)),
     Broken(
@@ -221,15 +240,18 @@ NATIVE = [
     ),
     *(
         Broken(
-            f"{name}: {text}", partial(content, name=name, text=text, kind="unicode"), (name, said)
+            f"{name}: {text and text[:12]}",
+            partial(content, name=name, text=text, kind="unicode"),
+            (name, said),
         )
-        for name in ("words.json", "characters.json")
+        for name in NUM_STRINGS
         for text, said in (
             (None, ""),
             ("[", "JSON"),
             ("{}", "list"),
             ("[1, 2]", "strings"),
             ('["<oov>"]', "1"),
+            (json.dumps([f"{i}" for i in range(NUM_STRINGS[name])]), "lacks <"),
         )
     ),
 ]
@@ -238,7 +260,7 @@ MANY_LANGS = [
     *(
         Broken(
             f"ELMoForManyLangs without {name}",
-            partial(many_langs, edit=lambda folder, name=name: (folder / name).unlink()),
+            partial(many_langs, edit=partial(remove, name=name)),
             (name,),
         )
         for name in ("token_embedder.pkl", "char.dic", "word.dic", "config.json")
@@ -247,27 +269,27 @@ MANY_LANGS = [
         Broken(
             f"ELMoForManyLangs {section}.{key} {value}",
             partial(many_langs, edit=setting(section, key, value)),
-            (key or section,),
+            ("cnn_tiny.json", said),
         )
-        for section, key, value in (
-            ("encoder", "name", "lstm"),
-            ("encoder", "name", 3),
-            ("encoder", "dim", "ten"),
-            ("encoder", "dim", 10.5),
-            ("encoder", "dim", None),
-            ("encoder", "n_layers", 0),
-            ("encoder", "", []),
-            ("encoder", "", 3),
-            ("encoder", "cell_clip", "3"),
-            ("token_embedder", "filters", [[1, 2, 3]]),
-            ("token_embedder", "filters", ["ab"]),
-            ("token_embedder", "filters", None),
-            ("token_embedder", "char_dim", "3"),
-            ("token_embedder", "word_dim", [4]),
-            ("token_embedder", "activation", "gelu"),
-            ("token_embedder", "n_highway", "2"),
-            ("token_embedder", "max_characters_per_token", "50"),
-            ("token_embedder", "", "cnn"),
+        for section, key, value, said in (
+            ("encoder", "name", "lstm", "encoder.name"),
+            ("encoder", "name", 3, "encoder.name"),
+            ("encoder", "dim", "ten", "encoder.dim"),
+            ("encoder", "dim", 10.5, "encoder.dim"),
+            ("encoder", "dim", None, "encoder.dim"),
+            ("encoder", "n_layers", 0, "num_layers"),
+            ("encoder", "", [], "encoder.dim"),
+            ("encoder", "", 3, "encoder.dim"),
+            ("encoder", "cell_clip", "3", "encoder.cell_clip"),
+            ("token_embedder", "filters", [[1, 2, 3]], "token_embedder.filters"),
+            ("token_embedder", "filters", ["ab"], "token_embedder.filters"),
+            ("token_embedder", "filters", None, "token_embedder.filters"),
+            ("token_embedder", "char_dim", "3", "token_embedder.char_dim"),
+            ("token_embedder", "word_dim", [4], "token_embedder.word_dim"),
+            ("token_embedder", "activation", "gelu", "activation"),
+            ("token_embedder", "n_highway", "2", "token_embedder.n_highway"),
+            ("token_embedder", "max_characters_per_token", "50", "max_characters_per_token"),
+            ("token_embedder", "", "cnn", "a character CNN, a word vocabulary, or both"),
         )
     ),
     *(
@@ -290,10 +312,7 @@ MANY_LANGS = [
     *(
         Broken(
             f"ELMoForManyLangs {name}: {text!r}",
-            partial(
-                many_langs,
-                edit=lambda folder, name=name, text=text: (folder / name).write_bytes(text),
-            ),
+            partial(many_langs, edit=partial(overwrite, name=name, text=text)),
             (name, *says),
         )
         for name, text, says in (
@@ -313,7 +332,7 @@ MANY_LANGS = [
     ),
     *(
         Broken(
-            f"ELMoForManyLangs {name} = {value}",
+            f"ELMoForManyLangs {name} of shape {tuple(value.shape)}",
             partial(many_langs, edit=state(file, name, value)),
             (name,),
         )
@@ -332,7 +351,11 @@ ALLENNLP = [
     Broken("AllenNLP without ELMo", partial(allennlp, edit=dict.clear), ("without ELMo",)),
     Broken("AllenNLP with other options", allennlp_options, ("lstm", "num_layers=3")),
     *(
-        Broken(f"AllenNLP with {name} {value}", partial(allennlp, edit=put(name, value)), (name,))
+        Broken(
+            f"AllenNLP {name.rpartition('_elmo_lstm.')[2]} of shape {tuple(value.shape)}",
+            partial(allennlp, edit=put(name, value)),
+            (name,),
+        )
         for name, value in (
             (f"{_ENCODER}._char_embedding_weights", torch.ones(262)),
             (f"{_ENCODER}._char_embedding_weights", torch.ones(100, 4)),
@@ -348,8 +371,8 @@ ALLENNLP = [
     ),
     *(
         Broken(
-            f"AllenNLP without {name}",
-            partial(allennlp, edit=lambda values, name=name: values.pop(name)),
+            f"AllenNLP without {name.rpartition('_elmo_lstm.')[2]}",
+            partial(allennlp, edit=partial(drop, name=name)),
             (name,),
         )
         for name in (

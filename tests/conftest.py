@@ -1,11 +1,20 @@
 """One thread per process: tests run side by side, and tiny models gain nothing from more."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in subprocesses
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cpu_by_default() -> Iterator[None]:
+    """Where there is a GPU, only test_cuda.py uses it: the tolerances here are a CPU's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmox.elmo.default_device", lambda: "cpu")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -266,7 +266,7 @@ def read_word_table(hdf5: Path, vocabulary: Path) -> WordTable:
     return WordTable(rows, table)
 
 
-def read_byte_encoder(file: Any, options: dict[str, Any]) -> ByteEncoder:  # noqa: ANN401 (h5py)
+def read_byte_encoder(file: Any, options: dict[str, Any]) -> ByteEncoder:
     """The character arrays of an open AI2 weight file."""
 
     def array(name: str) -> Array:
@@ -299,7 +299,7 @@ def read_byte_encoder(file: Any, options: dict[str, Any]) -> ByteEncoder:  # noq
     )
 
 
-def read_ai2_cell(file: Any, direction: int, layer: int) -> Cell:  # noqa: ANN401 (h5py)
+def read_ai2_cell(file: Any, direction: int, layer: int) -> Cell:
     """One LSTM layer of an open AI2 weight file: gates i, j, f, o; the +1 of f is not in it."""
     root = f"RNN_{direction}/RNN"
     # A model trained with a single layer has no MultiRNNCell around its cell.

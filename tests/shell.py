@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import elmox
+import elmox.cli.main
 
 SOURCE = Path(elmox.__file__).parents[1]
 
@@ -50,6 +53,27 @@ def run_elmox(
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Everything under a folder: names and contents."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+def run_here(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """`elmox ARGUMENTS` in this process: exit code, stdout, stderr."""
+    old = sys.argv
+    sys.argv = ["elmox", *map(str, arguments)]
+    try:
+        with pytest.raises(SystemExit) as left:
+            elmox.cli.main.run()
+    finally:
+        sys.argv = old
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
 
 
 def assert_one_line(code: int, out: str, err: str, *says: str) -> None:

@@ -1,6 +1,8 @@
 """ELMo inside somebody else's model: mixes learned, biLM frozen or not, one process or two."""
 
+import copy
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -97,6 +99,16 @@ def test_gradients_of_the_whole_bilm(tiny: Path) -> None:
     assert torch.autograd.gradcheck(run, inputs, fast_mode=True)
 
 
+def test_copies_and_pickles(tiny: Path) -> None:
+    embed = ElmoEmbedding.from_pretrained(tiny, num_mixes=2).eval()
+    expected = embed(SENTENCES).mixes
+    for again in (copy.deepcopy(embed), pickle.loads(pickle.dumps(embed))):
+        torch.testing.assert_close(again(SENTENCES).mixes, expected, rtol=0, atol=1e-6)
+        with torch.no_grad():
+            dict(again.named_parameters())["bilm.lstm.0.bias"].add_(1.0)  # its own weights
+    torch.testing.assert_close(embed(SENTENCES).mixes, expected, rtol=0, atol=0)
+
+
 def test_top_only_and_fixed(tiny: Path) -> None:
     top = ElmoEmbedding.from_pretrained(tiny, top_only=True)(SENTENCES)
     expected = Elmo.from_pretrained(tiny).encode_tokens(SENTENCES, layers="top")
@@ -144,7 +156,12 @@ def test_two_processes_learn_the_same_mixes(tiny: Path, tmp_path: Path, mode: st
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    shared = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+    }
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", DDP, str(tiny), str(tmp_path), mode],

@@ -53,7 +53,7 @@ def largest_difference(ours: list[Array], theirs: list[Any]) -> float:
     return max(float(np.abs(a - b).max(initial=0)) for a, b in zip(ours, theirs, strict=True))
 
 
-def random_model(options: Options, seed: int = 0, **kwargs: Any) -> OracleWeights:  # noqa: ANN401
+def random_model(options: Options, seed: int = 0, **kwargs: Any) -> OracleWeights:
     """A random model, written and read back."""
     with tempfile.TemporaryDirectory() as directory:
         rng = np.random.default_rng(seed)
@@ -129,7 +129,7 @@ def test_archive_writer_follows_the_real_archive() -> None:
     golden = golden_calls("allennlp")
     arrays: dict[str, NDArray[np.float32]] = {}
 
-    def collect(name: str, item: Any) -> None:  # noqa: ANN401 (h5py)
+    def collect(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
             arrays[name] = np.asarray(item)
 

@@ -16,16 +16,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from elmox.errors import ElmoxError
 from elmox.hub import load_checkpoint, write_directory
-from elmox.model.batched import BatchOptions, Rows, encode_batches
+from elmox.model.batched import BatchOptions, encode_batches
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer
 from elmox.model.layer_choice import Layers, choose_layers
 from elmox.model.reader import Reader
 from elmox.model.scalar_mix import Mix
-from elmox.model.state import LstmState
+from elmox.model.state import CarriedState, LstmState
 from elmox.text.tokenize import get_tokenizer
 
 Text: TypeAlias = str | Sequence[str]  # a raw sentence, or one that has been tokenised
@@ -36,6 +35,11 @@ POOLING: dict[str, Callable[[Any], Any]] = {
     "mean": lambda vectors: vectors.mean(-2),
     "max": lambda vectors: vectors.max(-2) if isinstance(vectors, np.ndarray) else vectors.amax(-2),
 }
+
+
+def default_device() -> str:
+    """A GPU if there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Elmo:
@@ -83,7 +87,7 @@ class Elmo:
                 "no model comes with this version of elmox: give the path of one to from_pretrained"
             )
         elmo = cls(load_checkpoint(path, options, vocab, token_embeddings), str(path))
-        elmo.to(device or ("cuda" if torch.cuda.is_available() else "cpu"), dtype)
+        elmo.to(device or default_device(), dtype)
         elmo.state = state
         return elmo
 
@@ -130,7 +134,7 @@ class Elmo:
         try:
             where = torch.device(device) if device is not None else self.device
             self.reader.bilm.to(where, _dtype(dtype) if dtype is not None else self.dtype)
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
             raise ElmoxError(f"device={str(device)!r}: {str(error).splitlines()[0]}") from error
         return self
 
@@ -306,7 +310,7 @@ class StatefulElmo:
 
     def __init__(self, elmo: Elmo) -> None:
         self._elmo = elmo
-        self._state = elmo.start_state(0)
+        self._carried = CarriedState(elmo.start_state)
 
     def encode_tokens(
         self,
@@ -320,27 +324,18 @@ class StatefulElmo:
     ) -> list[Any]:
         """As `Elmo.encode_tokens`, for the rows of one call; their batching changes nothing."""
         elmo = self._elmo
-        new_rows = len(sentences) - self._state.num_rows
-        if new_rows > 0:
-            self._state = self._state.append(elmo.start_state(new_rows))
         return encode_batches(
             elmo.reader,
             elmo.tokens_of(sentences),
             choose_layers(layers, elmo.num_layers, elmo.mixes),
             BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor),
-            start=lambda rows: self._state.rows(self._index(rows)),
-            keep_state=self._keep,
+            start=self._carried.start,
+            keep_state=self._carried.keep,
         )
 
     def reset(self) -> None:
         """Forget everything: the next call starts afresh."""
-        self._state = self._elmo.start_state(0)
-
-    def _keep(self, rows: Rows, state: LstmState) -> None:
-        self._state = self._state.with_rows(self._index(rows), state)
-
-    def _index(self, rows: Rows) -> Tensor:
-        return torch.from_numpy(rows).to(self._state.hidden.device)
+        self._carried.reset()
 
 
 def _dtype(name: str | torch.dtype) -> torch.dtype:

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,59 +27,86 @@ def refuse_existing(path: Path, force: bool) -> None:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it becomes `path`, else it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _sync(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent
+        )
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _sync(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """The same for a directory. An existing one is replaced as a whole, and only at the end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                _sync(file)
-        temporary.chmod(0o777 & ~_umask())
-        replaced = None
-        if path.exists() or path.is_symlink():
-            replaced = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            path.rename(replaced / path.name)
-        temporary.rename(path)
-        if replaced is not None:
-            shutil.rmtree(replaced)
-    finally:
-        if temporary.exists():
-            shutil.rmtree(temporary)
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _sync(file)
+            temporary.chmod(0o777 & ~_umask())
+            replaced = None
+            if path.exists() or path.is_symlink():
+                replaced = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+                path.rename(replaced / path.name)
+            temporary.rename(path)
+            if replaced is not None:
+                shutil.rmtree(replaced)
+        finally:
+            if temporary.exists():
+                shutil.rmtree(temporary)
 
 
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """An object as indented JSON, atomically."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+def write_together(contents: Mapping[Path, bytes | memoryview], force: bool) -> None:
+    """Write several files; they appear when all of them are whole, the last one first."""
+    for path in contents:
+        refuse_existing(path, force)
+    with ExitStack() as files:
+        for path, content in contents.items():
+            files.enter_context(atomic_write(path)).write_bytes(content)
+
+
+def to_json(values: Mapping[str, Any]) -> bytes:
+    """An object as indented JSON."""
+    return f"{json.dumps(values, indent=2, ensure_ascii=False)}\n".encode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file, or an error that names the file."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ElmoxError(f"{path} is not JSON: {error}") from error
+    values = read_json_value(path)
     if not isinstance(values, dict):
         raise ElmoxError(f"{path} holds a {type(values).__name__}, expected a JSON object")
     return values
+
+
+def read_json_value(path: Path) -> Any:
+    """Any JSON value from a file, or an error that names the file."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ElmoxError(f"{path} does not exist") from None
+    except OSError as error:
+        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:  # also bad UTF-8, and numbers of 5,000 digits
+        raise ElmoxError(f"{path} is not JSON: {error}") from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ElmoxError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _sync(path: Path) -> None:

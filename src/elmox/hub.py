@@ -17,9 +17,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmox.config import config_from_dict
+from elmox.config import LstmConfig, config_from_dict
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, refuse_existing
+from elmox.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
+from elmox.legacy.many_langs import CHARACTER_MARKS
 from elmox.legacy.recognize import read_legacy
 from elmox.model.checkpoint import Checkpoint
 from elmox.model.scalar_mix import Mix
@@ -52,6 +53,13 @@ def load_checkpoint(
             raise ElmoxError(f"{path} does not exist: give a model directory or a checkpoint file")
         where = _download(path)
     if is_model_directory(where):
+        for name, given in (
+            ("options", options),
+            ("vocab", vocab),
+            ("token_embeddings", token_embeddings),
+        ):
+            if given is not None:
+                raise ElmoxError(f"{where} is complete in itself: leave out {name}={given}")
         return read_directory(where)
     return read_legacy(where, _path(options), _path(vocab), _path(token_embeddings))
 
@@ -67,41 +75,44 @@ def read_directory(folder: Path) -> Checkpoint:
     if settings.pop("model_type", None) != MODEL_TYPE:
         raise ElmoxError(f"{folder}/config.json is not an ELMo model's (model_type is not 'elmo')")
     number = settings.pop("format", None)
-    if number != FORMAT:
+    if number != FORMAT or number is True:
         raise ElmoxError(
             f"{folder} has format {number!r}, this elmox reads {FORMAT}: upgrade elmox"
         )
     config = config_from_dict(settings, f"{folder}/config.json")
-    tensors = _read_safetensors(folder / "model.safetensors")
+    char_cnn, words = config.char_cnn, config.words
+    spells_unicode = char_cnn is not None and char_cnn.inventory == "unicode"
+    num_characters = char_cnn.num_characters if char_cnn and spells_unicode else None
     return Checkpoint(
         config=config,
-        tensors=tensors,
-        found=f"elmox model directory {folder.name}",
-        characters=_read_strings(folder / "characters.json"),
-        words=_read_strings(folder / "words.json"),
-        mixes=_read_mixes(folder / "mixes.safetensors"),
-        warm_state=_read_state(folder / "state.safetensors"),
+        tensors=_read_safetensors(folder / "model.safetensors"),
+        found=f"elmox model directory {folder.resolve().name}",
+        characters=_read_strings(folder / "characters.json", num_characters, CHARACTER_MARKS),
+        words=_read_strings(
+            folder / "words.json",
+            words.num_words if words else None,
+            (config.text.begin, config.text.end),
+        ),
+        mixes=_read_mixes(folder / "mixes.safetensors", config.num_layers),
+        warm_state=_read_state(folder / "state.safetensors", config.lstm),
     )
 
 
 def write_directory(checkpoint: Checkpoint, folder: Path, force: bool = False) -> None:
     """Write our own format; the directory appears whole or not at all."""
-    from safetensors.torch import save_file
-
     refuse_existing(folder, force)
+    if folder.is_dir() and any(folder.iterdir()) and not is_model_directory(folder):
+        raise ElmoxError(f"{folder} holds other things than a model: choose another name")
     with atomic_directory(folder) as new:
         settings = {"model_type": MODEL_TYPE, "format": FORMAT, **checkpoint.config.to_dict()}
-        (new / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        tensors = {name: t.detach().cpu().contiguous() for name, t in checkpoint.tensors.items()}
-        save_file(tensors, new / "model.safetensors", metadata={"format": "pt"})
+        (new / "config.json").write_bytes(to_json(settings))
+        _write_safetensors(checkpoint.tensors, new / "model.safetensors")
         if checkpoint.warm_state is not None:
             state = checkpoint.warm_state
             parts = {"hidden": state.hidden, "cell": state.cell}
-            save_file(
-                {k: v.cpu().contiguous() for k, v in parts.items()}, new / "state.safetensors"
-            )
+            _write_safetensors(parts, new / "state.safetensors")
         if checkpoint.mixes:
-            save_file(_mix_tensors(checkpoint.mixes), new / "mixes.safetensors")
+            _write_safetensors(_mix_tensors(checkpoint.mixes), new / "mixes.safetensors")
         for name, strings in (("characters", checkpoint.characters), ("words", checkpoint.words)):
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
@@ -117,26 +128,57 @@ def _mix_tensors(mixes: Mapping[str, Mix]) -> dict[str, Tensor]:
     return tensors
 
 
-def _read_mixes(path: Path) -> dict[str, Mix]:
+def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
     if not path.is_file():
         return {}
     tensors = _read_safetensors(path)
     names = [name.removesuffix(".weights") for name in tensors if name.endswith(".weights")]
-    return {
-        name: Mix(tuple(tensors[f"{name}.weights"].tolist()), float(tensors[f"{name}.gamma"]))
-        for name in names
-    }
+    mixes = {}
+    for name in names:
+        weights = _checked(tensors, f"{name}.weights", (num_layers,), path)
+        gamma = _checked(tensors, f"{name}.gamma", (), path)
+        mixes[name] = Mix(tuple(weights.tolist()), float(gamma))
+    return mixes
 
 
-def _read_state(path: Path) -> LstmState | None:
+def _read_state(path: Path, lstm: LstmConfig) -> LstmState | None:
     if not path.is_file():
         return None
     tensors = _read_safetensors(path)
-    return LstmState(tensors["hidden"], tensors["cell"])
+    rows = (lstm.num_layers, lstm.num_directions, 1)
+    return LstmState(
+        _checked(tensors, "hidden", (*rows, lstm.projection_dim), path),
+        _checked(tensors, "cell", (*rows, lstm.cell_dim), path),
+    )
 
 
-def _read_strings(path: Path) -> tuple[str, ...] | None:
-    return tuple(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+def _checked(
+    tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], path: Path
+) -> Tensor:
+    """One tensor of a small file, or an error that names it."""
+    if name not in tensors:
+        raise ElmoxError(f"{path} lacks {name}")
+    tensor = tensors[name]
+    if tensor.shape != shape:
+        raise ElmoxError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
+    if not torch.isfinite(tensor).all():
+        raise ElmoxError(f"{path}: {name} contains NaN or infinite values")
+    return tensor
+
+
+def _read_strings(path: Path, number: int | None, marks: tuple[str, ...]) -> tuple[str, ...] | None:
+    """A list of `number` strings, `marks` among them; None where the model has no use for it."""
+    if number is None:
+        return None
+    strings = read_json_value(path)
+    if not isinstance(strings, list) or not all(isinstance(item, str) for item in strings):
+        raise ElmoxError(f"{path}: expected a list of strings")
+    if len(strings) != number:
+        raise ElmoxError(f"{path} has {len(strings)} items, but config.json says {number}")
+    missing = [mark for mark in marks if mark not in strings]
+    if missing:
+        raise ElmoxError(f"{path} lacks {missing[0]}, which the model cannot do without")
+    return tuple(strings)
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -144,9 +186,24 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        return load_file(path)
+        tensors: dict[str, Tensor] = load_file(path)
     except SafetensorError as error:
         raise ElmoxError(f"{path} is damaged or cut short: {error}") from error
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise ElmoxError(f"{path}: {name} holds {tensor.dtype}, expected floating point")
+    return tensors
+
+
+def _write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(plain, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # a full disk; its own words say so
+        raise OSError(str(error)) from error
 
 
 def _download(hub_id: str) -> Path:

@@ -132,10 +132,9 @@ def test_many_langs_to_native(tmp_path: Path, kind: Any) -> None:
     assert "ELMoForManyLangs" in checkpoint.found
     write_directory(checkpoint, tmp_path / "native")
     same(vectors(tmp_path / "native"), vectors(folder))
-    if kind != "word":
-        with pytest.raises(ElmoxError, match="native directory instead"):
-            export_ai2(checkpoint, tmp_path / "out.hdf5")
-        assert not (tmp_path / "out.hdf5").exists()
+    with pytest.raises(ElmoxError, match="native directory instead"):
+        export_ai2(checkpoint, tmp_path / "out.hdf5")
+    assert not (tmp_path / "out.hdf5").exists()
 
 
 def test_word_models_to_native_and_back(tmp_path: Path) -> None:
@@ -164,6 +163,21 @@ def test_options_beside_the_weights(tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match="options="):
         vectors(weights)
     same(vectors(weights, options=elsewhere), expected)
+
+
+def test_the_options_that_bear_the_weights_name_come_first(tmp_path: Path) -> None:
+    weights = write_ai2(tmp_path, random_options(), rng())
+    other = write_ai2(tmp_path / "other", random_options(cell_clip=0.1, proj_clip=0.1), rng())
+    export_ai2(load_checkpoint(other), tmp_path / "b.hdf5")
+    same(vectors(tmp_path / "b.hdf5"), vectors(other))
+    assert np.abs(vectors(weights)[0] - vectors(other)[0]).max() > 1e-2
+
+
+def test_a_model_directory_takes_no_legacy_files(tmp_path: Path) -> None:
+    weights = write_ai2(tmp_path, random_options(), rng())
+    Elmo.from_pretrained(weights).save_pretrained(tmp_path / "native")
+    with pytest.raises(ElmoxError, match="leave out options"):
+        Elmo.from_pretrained(tmp_path / "native", options=tmp_path / "options.json")
 
 
 def test_state_dicts_are_the_same_on_every_road(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The model against an independent NumPy pass in float64, on random checkpoints of random shapes."""
+"""The model against an independent NumPy pass in float64, on random checkpoints of any shape."""
 
 import tempfile
 from pathlib import Path
@@ -66,7 +66,7 @@ def check(ours: list[Any], expected: list[Any], tolerance: float) -> None:
 def test_any_architecture_and_any_words(data: st.DataObject, options: Any, seed: int) -> None:
     sentences = data.draw(batches(options["char_cnn"]["max_characters_per_token"]))
     with tempfile.TemporaryDirectory() as folder:
-        rows = data.draw(st.sampled_from((261, 262)))
+        rows: Any = data.draw(st.sampled_from((261, 262)))
         path = write_ai2(Path(folder), options, np.random.default_rng(seed), char_rows=rows)
         weights = oracle.read_ai2(path)
         elmo = Elmo.from_pretrained(path)

@@ -1,5 +1,7 @@
 """The mix: equation 1 of the paper, and every option of it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -114,7 +116,7 @@ def test_every_choice_of_layers_is_a_linear_map() -> None:
     layers = torch.randn(3, 7, 4)
     mixes = {"task": Mix((0.0, 1.0, 2.0), 1.5)}
     weights = 1.5 * torch.softmax(torch.tensor([0.0, 1.0, 2.0]), 0)
-    expected = {
+    expected: dict[Any, torch.Tensor] = {
         "all": layers,
         "average": layers.mean(0, keepdim=True),
         "top": layers[2:],

@@ -21,10 +21,9 @@ from tqdm import tqdm
 
 from elmox.bulk.files import VectorWriter, open_writer
 from elmox.bulk.layout import Layout
-from elmox.bulk.lines import Line, line_format, read_lines
-from elmox.bulk.parts import Entry
+from elmox.bulk.lines import Line, check_source, line_format, read_lines
+from elmox.bulk.parts import PART_BYTES, Entry
 from elmox.elmo import Elmo
-from elmox.errors import ElmoxError
 from elmox.model.layer_choice import LayerChoice, Layers, choose_layers
 
 CHUNK_BYTES = 2**26  # float32 vectors held at a time
@@ -50,6 +49,7 @@ def embed_file(
     raw: bool = False,
     force: bool = False,
     batch_tokens: int | None = None,
+    part_bytes: int = PART_BYTES,
     show_progress_bar: bool = False,
 ) -> Summary:
     """Embed every line of a text file.
@@ -63,9 +63,11 @@ def embed_file(
         raw: lines are running text rather than tokens.
         force: replace an existing output.
         batch_tokens: as in `Elmo.encode_tokens`.
+        part_bytes: what an interruption costs at most; the size of npy shards.
         show_progress_bar: on stderr.
     """
     began = time.monotonic()
+    check_source(source)
     choice = choose_layers(layers, elmo.num_layers, elmo.mixes)
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
     format = line_format(source, raw)
@@ -73,7 +75,9 @@ def embed_file(
     job = {**settings, "input": _identity(source), "model": _fingerprint(elmo)}
     about = {**settings, "model": elmo.found, "tokenizer": elmo.config.text.tokenizer}
     num_lines = num_tokens = 0
-    with open_writer(output, layout=layout, job=job, about=about, force=force) as writer:
+    with open_writer(
+        output, layout=layout, job=job, about=about, force=force, part_bytes=part_bytes
+    ) as writer:
         num_resumed = num_lines = writer.num_done
         lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done)
         with tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress:
@@ -166,10 +170,7 @@ def _identity(source: str) -> Any:
     """What tells this input from another. Nobody can tell one stdin from another."""
     if source == "-":
         return f"stdin {uuid.uuid4()}"
-    try:
-        status = os.stat(source)
-    except OSError as error:
-        raise ElmoxError(f"{source} cannot be read: {error.strerror}") from error
+    status = os.stat(source)
     return [os.path.realpath(source), status.st_size, status.st_mtime_ns]
 
 
@@ -177,12 +178,13 @@ def _fingerprint(elmo: Elmo) -> str:
     """A digest of everything in the model that a vector depends on."""
     digest = hashlib.blake2b(digest_size=16)
     checkpoint = elmo.checkpoint()
-    digest.update(
-        repr((checkpoint.config, checkpoint.mixes, elmo.device.type, elmo.dtype)).encode()
-    )
+    vocabularies = (checkpoint.characters, checkpoint.words)
+    for part in (checkpoint.config, checkpoint.mixes, vocabularies, elmo.device.type, elmo.dtype):
+        digest.update(repr(part).encode())
     for name, tensor in sorted(checkpoint.tensors.items()):
         digest.update(name.encode())
         digest.update(tensor.float().cpu().contiguous().numpy().data)
     if elmo.state == "warm" and checkpoint.warm_state is not None:
-        digest.update(checkpoint.warm_state.cell.contiguous().numpy().data)
+        for tensor in (checkpoint.warm_state.hidden, checkpoint.warm_state.cell):
+            digest.update(tensor.float().cpu().contiguous().numpy().data)
     return digest.hexdigest()

@@ -10,7 +10,9 @@ Other keys of a JSON line are ignored. Every line gives one entry, an empty line
 that a line's number is its key.
 """
 
+import codecs
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,6 +46,20 @@ def line_format(path: str, raw: bool) -> LineFormat:
     return "raw" if raw else "text"
 
 
+def check_source(path: str) -> None:
+    """Refuse an input that cannot be read, before any work is done."""
+    if path == "-":
+        if sys.stdin is None:
+            raise ElmoxError("stdin is closed: pipe text into it, or give a text file")
+        return
+    if not Path(path).exists():
+        raise ElmoxError(f"{path} does not exist: give a text file, or - for stdin")
+    if Path(path).is_dir():
+        raise ElmoxError(f"{path} is a directory, expected a text file")
+    if not os.access(path, os.R_OK):
+        raise ElmoxError(f"{path} cannot be read: permission denied")
+
+
 def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0) -> Iterator[Line]:
     """Read a file (or stdin, `-`) line by line.
 
@@ -62,18 +78,17 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
+    check_source(path)
     if path == "-":
         yield sys.stdin.buffer
         return
-    if not Path(path).exists():
-        raise ElmoxError(f"{path} does not exist: give a text file, or - for stdin")
-    if Path(path).is_dir():
-        raise ElmoxError(f"{path} is a directory, expected a text file")
     with Path(path).open("rb") as file:
         yield file
 
 
 def _decoded(line: bytes, path: str, number: int) -> str:
+    if number == 0:
+        line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -99,12 +114,12 @@ def _json(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[st
     where = f"{path}, line {number + 1}"
     try:
         values: Any = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ElmoxError(f"{where}: not JSON ({error})") from error
-    tokens = values.get("tokens") if isinstance(values, dict) else None
-    text = values.get("text") if isinstance(values, dict) else None
+    values = values if isinstance(values, dict) else {}
+    tokens, text = values.get("tokens"), values.get("text")
     if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
         return [tokens] if tokens else []
-    if isinstance(text, str):
+    if tokens is None and isinstance(text, str):
         return _raw(text, tokenize, path, number)
     raise ElmoxError(f'{where}: expected {{"tokens": ["...", ...]}} or {{"text": "..."}}')

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmox.cli.model_options import Device, Json
+from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
     from elmox.elmo import Elmo
@@ -47,19 +48,19 @@ def embed(
     """Tokens per second of encode_tokens: all layers, word cache empty, then filled."""
     import torch
 
-    from elmox.elmo import Elmo
+    from elmox.elmo import Elmo, default_device
     from elmox.model.init import random_checkpoint
     from elmox.text.sentences import split_sentences
 
     elmo = (
         Elmo.from_pretrained(model, device=device, dtype=dtype)
         if model
-        else Elmo(random_checkpoint(size)).to(
-            device or ("cuda" if torch.cuda.is_available() else "cpu"), dtype
-        )
+        else Elmo(random_checkpoint(size)).to(device or default_device(), dtype)
     )
-    running = text.read_text(encoding="utf-8") if text else _documentation()
+    running = _read(text) if text else _documentation()
     split = [tokens for s in split_sentences(running) if (tokens := elmo.tokenize(s))][:sentences]
+    if not split:
+        raise ElmoxError(f"{text} holds no sentence: give a file of running text")
     num_tokens = sum(map(len, split))
     cold, warm = [], []
     for _ in range(repeats):
@@ -88,6 +89,13 @@ def _seconds(elmo: "Elmo", sentences: list[list[str]]) -> float:
     began = time.perf_counter()
     elmo.encode_tokens(sentences, layers="all")
     return time.perf_counter() - began
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ElmoxError(f"{path} is not UTF-8 (byte {error.start}): convert it first") from error
 
 
 def _documentation() -> str:

@@ -32,10 +32,9 @@ def command(
     checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
     build_bilm(checkpoint, model)  # checks every array before anything is written
     build_indexer(checkpoint, model)
-    typer.echo(f"elmox: {checkpoint.found}", err=True)
     if output.suffix in (".hdf5", ".h5"):
-        beside = write_ai2(checkpoint, output)
-        typer.echo(f"elmox: wrote {output} and {beside}", err=True)
+        options = write_ai2(checkpoint, output, force)
+        typer.echo(f"elmox: {checkpoint.found} is now {output} with {options}", err=True)
     else:
         write_directory(checkpoint, output, force)
-        typer.echo(f"elmox: wrote {output}", err=True)
+        typer.echo(f"elmox: {checkpoint.found} is now {output}", err=True)

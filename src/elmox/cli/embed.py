@@ -69,7 +69,7 @@ def command(
     ] = False,
     state: Annotated[State, typer.Option(help="Where every sentence starts.")] = State.zero,
     device: Device = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Most tokens in a batch.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Most tokens in a batch.", min=1)] = None,
     options: Options = None,
     vocab: VocabFile = None,
     token_embeddings: TokenFile = None,
@@ -93,7 +93,6 @@ def command(
         device=device,
         dtype=precision.value,
     )
-    typer.echo(f"elmox: {elmo.found}", err=True)
     summary = embed_file(
         elmo,
         source,
@@ -111,14 +110,15 @@ def command(
     resumed = f", {summary.num_resumed} of them from an earlier run" if summary.num_resumed else ""
     typer.echo(
         f"elmox: {summary.num_lines} lines{resumed} in {output}; {summary.num_tokens} tokens in "
-        f"{summary.seconds:.1f} s",
+        f"{summary.seconds:.1f} s, by {elmo.found}",
         err=True,
     )
 
 
 def parse_layers(text: str) -> str | int | list[int]:
     """`1` is a number, `0,2` a list, everything else a name."""
-    numbers = text.split(",")
-    if not all(number.strip().lstrip("-").isdecimal() for number in numbers):
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError:
         return text
-    return int(text) if len(numbers) == 1 else [int(number) for number in numbers]
+    return numbers[0] if len(numbers) == 1 else numbers

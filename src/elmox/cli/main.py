@@ -52,6 +52,8 @@ def run() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")
+    except MemoryError as error:
+        _fail(f"out of memory {error}")
     except KeyboardInterrupt:
         typer.echo("elmox: interrupted", err=True)
         sys.exit(130)

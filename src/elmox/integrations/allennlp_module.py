@@ -27,11 +27,11 @@ from elmox.integrations.allennlp_ids import (
     padded,
     token_counts,
 )
-from elmox.model.bilm import Window
 from elmox.model.checkpoint import Checkpoint, build_bilm
-from elmox.model.reader import WORDS_ENCODED_AT_ONCE
+from elmox.model.layer_choice import choose_layers
+from elmox.model.reader import WORDS_ENCODED_AT_ONCE, infer_layers
 from elmox.model.scalar_mix import ScalarMix
-from elmox.model.state import LstmState, zero_state
+from elmox.model.state import CarriedState, LstmState, zero_state
 from elmox.text.chars import Spelling, spell_bytes
 from elmox.text.words import WordTable
 
@@ -128,7 +128,7 @@ class Elmo(nn.Module):
             with torch.no_grad():
                 table = self._encode(spell_bytes(list(vocab_to_cache), self._num_slots))
         self.register_buffer("word_vectors", table, persistent=False)
-        self.reset_states()
+        self._carried = CarriedState(self._fresh)
 
     def get_output_dim(self) -> int:
         """D."""
@@ -136,7 +136,7 @@ class Elmo(nn.Module):
 
     def reset_states(self) -> None:
         """Forget what was read: every row starts afresh at the next call."""
-        self._state = self._fresh(0)
+        self._carried.reset()
 
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> dict[str, Any]:
         """Read a batch.
@@ -202,34 +202,18 @@ class Elmo(nn.Module):
         """All layers (L+1, N, D); the state is taken from the last call and left for the next."""
         vectors = batch.vectors
         index = bounded(batch.tokens, lengths, len(vectors) - 2, len(vectors) - 1)
-        start = self._start(len(lengths))
+        rows = np.arange(len(lengths))
+        start = self._carried.start(rows) if self.stateful else self._fresh(len(rows))
         layers: Tensor
         if torch.is_grad_enabled():
             where = torch.from_numpy(index).to(vectors.device)
             layers, final = self.bilm(vectors[where], lengths, start)
         else:
-            config = self.bilm.config
-            layers = vectors.new_empty(config.num_layers, len(index), config.dim)
-            halves = layers.view(*layers.shape[:2], config.lstm.num_directions, -1)
-
-            def collect(window: Window) -> None:
-                for direction, places in enumerate(window.places):
-                    halves[:, places, direction] = window.layers[:, direction]
-
-            final = self.bilm.infer(vectors, index, lengths, start, collect)
+            everything = choose_layers("all", self.bilm.config.num_layers, {})
+            layers, final = infer_layers(self.bilm, vectors, index, lengths, start, everything)
         if self.stateful:
-            rows = torch.arange(len(lengths), device=vectors.device)
-            detached = LstmState(final.hidden.detach(), final.cell.detach())
-            self._state = self._state.with_rows(rows, detached)
+            self._carried.keep(rows, final)
         return layers
-
-    def _start(self, num_rows: int) -> LstmState:
-        """The state that the rows of a call start from; new rows start from nothing."""
-        if not self.stateful:
-            return self._fresh(num_rows)
-        here = self._state.to(self.bilm.device, self.bilm.dtype)  # the module may have been moved
-        self._state = here.append(self._fresh(max(0, num_rows - here.num_rows)))
-        return self._state.rows(torch.arange(num_rows, device=self.bilm.device))
 
     def _fresh(self, num_rows: int) -> LstmState:
         bilm = self.bilm

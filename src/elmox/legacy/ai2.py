@@ -8,7 +8,9 @@ Everything is stored for `x @ W`; the gates lie as input, candidate, forget, out
 are the input's, then the recurrent state's; the forget gate's constant 1 is not in the file.
 """
 
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from torch import Tensor
 
 from elmox.config import NUM_BYTE_CHARACTERS, ElmoConfig
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, write_json
+from elmox.files import to_json, write_together
 from elmox.legacy.options import options_from_config, word_config
 from elmox.model.checkpoint import Checkpoint
 from elmox.text.vocab import Vocab
@@ -52,13 +54,14 @@ def read_ai2(
         token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
     """
     tensors: dict[str, Tensor] = {}
-    with _open(weights) as file:
+    with _opened(weights) as file:
         read = _reader(file, weights, options_source)
         found = f"AI2 (bilm-tf) weights {weights.name}"
         if config.char_cnn is None and "char_embed" in file:
             raise ElmoxError(
                 f"{weights} has char_embed, so it spells words, but {options_source} lacks char_cnn"
             )
+        _refuse_more(file, config, weights, options_source)
         if token_embeddings is not None or config.char_cnn is None:
             source = token_embeddings or weights
             embedding = _read_embedding(source, config, vocab)
@@ -69,49 +72,63 @@ def read_ai2(
             tensors |= _read_char_cnn(file, read, config)
         for layer in range(config.lstm.num_layers):
             tensors |= _read_lstm(file, read, config, layer)
-        if config.char_cnn is not None and token_embeddings is None:
-            _refuse_more(file, config, weights, options_source)
-        _refuse_more_layers(file, config, weights, options_source)
     words = vocab.words if vocab is not None and config.words is not None else None
     return Checkpoint(config=config, tensors=tensors, found=found, words=words)
 
 
-def write_ai2(checkpoint: Checkpoint, weights: Path) -> Path:
+def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Path:
     """Write a weight file and, beside it, its options file, so that old tools can read our model.
+
+    Args:
+        checkpoint: a model that spells bytes or reads word ids.
+        weights: the file to write; NAME_options.json (and NAME_vocab.txt) appear beside it.
+        force: replace what is there.
 
     Returns:
         The options file.
     """
-    import h5py
-
     config = checkpoint.config
-    if config.char_cnn is not None and (config.char_cnn.inventory != "bytes" or config.words):
+    spells_bytes = config.char_cnn is not None and config.char_cnn.inventory == "bytes"
+    reads_words = config.char_cnn is None and not config.token_projection
+    if not (reads_words or (spells_bytes and config.words is None)):
         raise ElmoxError(
-            "AI2 weight files hold models that spell words in UTF-8 bytes; this one reads "
-            "code points and word ids (ELMoForManyLangs): convert it to a native directory instead"
+            "AI2 weight files hold models that spell words in UTF-8 bytes, or that look them up "
+            "without a projection; this one is ELMoForManyLangs': make a native directory instead"
         )
     arrays = _ai2_arrays(checkpoint.tensors, config)
-    options = weights.with_name(weights.stem + "_options.json")
-    with atomic_write(weights) as temporary, h5py.File(temporary, "w") as file:
-        for name, array in arrays.items():
-            file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
-    write_json(options, options_from_config(config))
+    options = weights.with_name(f"{weights.stem}_options.json")
+    contents: dict[Path, bytes | memoryview] = {options: to_json(options_from_config(config))}
     if checkpoint.words is not None:
-        with atomic_write(weights.with_name(weights.stem + "_vocab.txt")) as temporary:
-            temporary.write_text("\n".join(checkpoint.words) + "\n", encoding="utf-8")
+        vocab = weights.with_name(f"{weights.stem}_vocab.txt")
+        contents[vocab] = "".join(f"{word}\n" for word in checkpoint.words).encode()
+    contents[weights] = _hdf5_image(arrays)
+    write_together(contents, force)
     return options
 
 
-def _open(path: Path) -> "h5py.File":
+def _hdf5_image(arrays: Mapping[str, Array]) -> memoryview:
+    """A file's content, made in memory: the HDF5 library does not survive a full disk."""
+    import h5py
+
+    image = io.BytesIO()
+    with h5py.File(image, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
+    return image.getbuffer()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["h5py.File"]:
     import h5py
 
     try:
-        return h5py.File(path, "r")
+        with h5py.File(path, "r") as file:
+            yield file
     except FileNotFoundError:
         raise ElmoxError(f"{path} does not exist") from None
-    except OSError as error:
+    except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own
         raise ElmoxError(
-            f"{path} cannot be read as HDF5, it is cut short or another format: {error}"
+            f"{path} cannot be read as HDF5, it is damaged, cut short or another format: {error}"
         ) from error
 
 
@@ -122,20 +139,18 @@ def _reader(file: "h5py.File", weights: Path, options_source: str) -> Read:
                 f"{weights} lacks the array {name}: {options_source} asks for it with shape "
                 f"{shape} = {meaning}"
             )
+        dataset = file[name]
+        if not hasattr(dataset, "shape"):
+            raise ElmoxError(f"{weights}: {name} is a group, expected an array")
+        if dataset.shape != shape:
+            raise ElmoxError(
+                f"{weights}: {name} has shape {dataset.shape}, but {options_source} asks for "
+                f"{shape} = {meaning}: the two files do not belong together"
+            )
         try:
-            dataset = file[name]
-            if not hasattr(dataset, "shape"):
-                raise ElmoxError(f"{weights}: {name} is a group, expected an array")
-            if dataset.shape != shape:
-                raise ElmoxError(
-                    f"{weights}: {name} has shape {dataset.shape}, but {options_source} asks for "
-                    f"{shape} = {meaning}: the two files do not belong together"
-                )
-            if dataset.dtype.kind not in "fiu":
-                raise ElmoxError(f"{weights}: {name} holds {dataset.dtype}, expected numbers")
             return np.asarray(dataset[()], dtype=np.float32)
-        except (OSError, RuntimeError, KeyError) as error:  # all three are how h5py says "damaged"
-            raise ElmoxError(f"{weights}: {name} cannot be read, the file is damaged") from error
+        except (TypeError, ValueError) as error:
+            raise ElmoxError(f"{weights}: {name} does not hold numbers: {error}") from error
 
     return read
 
@@ -148,7 +163,7 @@ def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Arra
     for word in (config.text.begin, config.text.end):
         if word not in vocab:
             raise ElmoxError(f"{vocab.source} lacks {word}, which bounds every sentence")
-    with _open(path) as file:
+    with _opened(path) as file:
         read = _reader(file, path, vocab.source)
         shape = (len(vocab), config.lstm.projection_dim)
         return read("embedding", shape, "(words of the vocabulary, projection_dim)")
@@ -260,33 +275,24 @@ def _ai2_cell(
 def _refuse_more(
     file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str
 ) -> None:
-    """The file must not hold parts of the encoder that the options do not mention."""
-    assert config.char_cnn is not None
-    banks, highways = len(config.char_cnn.filters), config.char_cnn.num_highways
-    _refuse(file, f"CNN/W_cnn_{banks}", weights, source, f"char_cnn.filters lists {banks}")
-    _refuse(file, f"CNN_high_{highways}", weights, source, f"char_cnn.n_highway = {highways}")
-    if not config.token_projection:
-        p = config.lstm.projection_dim
-        reason = f"the filters add up to lstm.projection_dim = {p}, nothing is left to project"
-        _refuse(file, "CNN_proj", weights, source, reason)
-
-
-def _refuse_more_layers(
-    file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str
-) -> None:
+    """The file must not hold parts that the options do not mention."""
     lstm = config.lstm
-    more = _cell_name(0, lstm.num_layers)
-    _refuse(file, more, weights, source, f"lstm.n_layers = {lstm.num_layers}")
+    surplus = {_cell_name(0, lstm.num_layers): f"lstm.n_layers = {lstm.num_layers}"}
     if not lstm.bidirectional:
-        _refuse(file, "RNN_1", weights, source, "bidirectional = false")
+        surplus["RNN_1"] = "bidirectional = false"
     if not lstm.has_projection:
         reason = f"lstm.dim = lstm.projection_dim = {lstm.cell_dim}, nothing is left to project"
-        _refuse(file, f"{_cell_name(0, 0)}/W_P_0", weights, source, reason)
-
-
-def _refuse(file: Mapping[str, object], name: str, weights: Path, source: str, reason: str) -> None:
-    if name in file:
-        raise ElmoxError(f"{weights} has {name}, but in {source} {reason}")
+        surplus[f"{_cell_name(0, 0)}/W_P_0"] = reason
+    if config.char_cnn is not None:
+        banks, highways = len(config.char_cnn.filters), config.char_cnn.num_highways
+        surplus[f"CNN/W_cnn_{banks}"] = f"char_cnn.filters lists {banks}"
+        surplus[f"CNN_high_{highways}"] = f"char_cnn.n_highway = {highways}"
+        if not config.token_projection:
+            reason = f"the filters add up to lstm.projection_dim = {lstm.projection_dim}"
+            surplus["CNN_proj"] = f"{reason}, nothing is left to project"
+    for name, reason in surplus.items():
+        if name in file:
+            raise ElmoxError(f"{weights} has {name}, but in {source} {reason}")
 
 
 def _cell_name(direction: int, layer: int) -> str:

@@ -12,15 +12,14 @@ from typing import Any
 
 from torch import Tensor
 
-from elmox.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmox.config import NUM_BYTE_CHARACTERS, CharCnnConfig, ElmoConfig, LstmConfig
 from elmox.errors import ElmoxError
 from elmox.legacy.options import config_from_options
-from elmox.legacy.torch_names import count, highway_tensors, lstm_tensors, pick
+from elmox.legacy.torch_names import char_cnn_tensors, count, lstm_tensors, pick
 from elmox.model.checkpoint import Checkpoint
 from elmox.model.scalar_mix import Mix
 
 _MARK = "_elmo_lstm._token_embedder._char_embedding_weights"
-_BYTES_ROWS = 262
 
 
 def read_allennlp(
@@ -47,19 +46,19 @@ def read_allennlp(
         assumed = "; no options file inside, so relu, clips of 3 and 50 characters are assumed"
     else:
         config = _checked(config, config_from_options(options, source), source)
-    ours = {"token_encoder.char_cnn.embedding.weight": tensors[prefix + _MARK]}
-    for i in range(len(config.char_cnn.filters) if config.char_cnn else 0):
-        for part in ("weight", "bias"):
-            theirs = pick(tensors, f"{encoder}char_conv_{i}.{part}", source)
-            ours[f"token_encoder.char_cnn.convolutions.{i}.{part}"] = theirs
-    num_highways = config.char_cnn.num_highways if config.char_cnn else 0
-    ours |= highway_tensors(tensors, f"{encoder}_highways._layers.", num_highways, source)
-    for part in ("weight", "bias"):
-        ours[f"token_encoder.projection.{part}"] = pick(
-            tensors, f"{encoder}_projection.{part}", source
-        )
-    ours |= lstm_tensors(tensors, stack, config.lstm.num_layers, config.lstm.has_projection, source)
-    mixes = _mixes(tensors, prefix)
+    assert config.char_cnn is not None
+    convolution, highway = f"{encoder}char_conv_", f"{encoder}_highways._layers."
+    p, f = config.lstm.projection_dim, config.char_cnn.num_filters
+    ours = {
+        "token_encoder.char_cnn.embedding.weight": tensors[prefix + _MARK],
+        **char_cnn_tensors(tensors, convolution, highway, config.char_cnn, source),
+        "token_encoder.projection.weight": pick(
+            tensors, f"{encoder}_projection.weight", (p, f), source
+        ),
+        "token_encoder.projection.bias": pick(tensors, f"{encoder}_projection.bias", (p,), source),
+        **lstm_tensors(tensors, stack, config.lstm, source),
+    }
+    mixes = _mixes(tensors, prefix, config.num_layers, source)
     found = f"AllenNLP model with ELMo at {prefix.rstrip('.') or 'its root'}"
     if len(prefixes) > 1:
         found += f" (the first of {len(prefixes)})"
@@ -68,28 +67,43 @@ def read_allennlp(
 
 
 def _config(tensors: Mapping[str, Tensor], encoder: str, stack: str, source: str) -> ElmoConfig:
-    embedding = tensors[f"{encoder}_char_embedding_weights"]
-    if len(embedding) != _BYTES_ROWS:
+    """What the shapes say. Each is read where it must have these dimensions, and checked later."""
+    rows, embedding_dim = _shape(tensors, f"{encoder}_char_embedding_weights", 2, source)
+    if rows != NUM_BYTE_CHARACTERS:
         raise ElmoxError(
-            f"{source}: {len(embedding)} rows of character embeddings, expected {_BYTES_ROWS}"
+            f"{source}: {encoder}_char_embedding_weights has {rows} rows, expected "
+            f"{NUM_BYTE_CHARACTERS} characters"
         )
     kernels = [
-        tensors[f"{encoder}char_conv_{i}.weight"]
+        _shape(tensors, f"{encoder}char_conv_{i}.weight", 3, source)
         for i in range(count(tensors, encoder + "char_conv_{}.weight"))
     ]
-    recurrent = pick(tensors, f"{stack}forward_layer_0.state_linearity.weight", source)
+    recurrent = _shape(tensors, f"{stack}forward_layer_0.state_linearity.weight", 2, source)
     char_cnn = CharCnnConfig(
-        filters=tuple((kernel.shape[2], kernel.shape[0]) for kernel in kernels),
-        embedding_dim=embedding.shape[1],
+        filters=tuple((width, number) for number, _, width in kernels),
+        embedding_dim=embedding_dim,
         num_highways=count(tensors, encoder + "_highways._layers.{}.weight"),
     )
     lstm = LstmConfig(
-        cell_dim=recurrent.shape[0] // 4,
-        projection_dim=recurrent.shape[1],
+        cell_dim=recurrent[0] // 4,
+        projection_dim=recurrent[1],
         num_layers=count(tensors, stack + "forward_layer_{}.input_linearity.weight"),
         forget_bias=0.0,  # AllenNLP added it to the bias when it read the weight file
     )
     return ElmoConfig(lstm=lstm, char_cnn=char_cnn, token_projection=True)
+
+
+def _shape(
+    tensors: Mapping[str, Tensor], name: str, num_dimensions: int, source: str
+) -> tuple[int, ...]:
+    if name not in tensors:
+        raise ElmoxError(f"{source} lacks the tensor {name}")
+    shape = tuple(tensors[name].shape)
+    if len(shape) != num_dimensions:
+        raise ElmoxError(
+            f"{source}: {name} has shape {shape}, expected {num_dimensions} dimensions"
+        )
+    return shape
 
 
 def _checked(found: ElmoConfig, given: ElmoConfig, source: str) -> ElmoConfig:
@@ -116,13 +130,18 @@ def _checked(found: ElmoConfig, given: ElmoConfig, source: str) -> ElmoConfig:
     return replace(found, char_cnn=char_cnn, lstm=lstm)
 
 
-def _mixes(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Mix]:
+def _mixes(
+    tensors: Mapping[str, Tensor], prefix: str, num_layers: int, source: str
+) -> dict[str, Mix]:
     mixes: dict[str, Mix] = {}
     pattern = re.compile(re.escape(prefix) + r"scalar_mix_(\d+)\.gamma")
     for name in tensors:
         if match := pattern.fullmatch(name):
             mix = f"{prefix}scalar_mix_{match[1]}."
             number = count(tensors, mix + "scalar_parameters.{}")
-            weights = [float(tensors[f"{mix}scalar_parameters.{j}"]) for j in range(number)]
-            mixes[f"scalar_mix_{match[1]}"] = Mix(tuple(weights), float(tensors[name]))
+            if number != num_layers:
+                raise ElmoxError(f"{source}: {mix}* has {number} weights for {num_layers} layers")
+            names = [*(f"{mix}scalar_parameters.{j}" for j in range(number)), name]
+            *weights, gamma = (float(pick(tensors, name, (1,), source)) for name in names)
+            mixes[f"scalar_mix_{match[1]}"] = Mix(tuple(weights), gamma)
     return mixes

@@ -20,7 +20,8 @@ from elmox.config import (
 )
 from elmox.errors import ElmoxError
 from elmox.files import read_json
-from elmox.legacy.torch_names import highway_tensors, load_plain_tensors, lstm_tensors, pick
+from elmox.legacy.options import get_filters, get_option
+from elmox.legacy.torch_names import char_cnn_tensors, load_plain_tensors, lstm_tensors, pick
 from elmox.model.checkpoint import Checkpoint
 
 # The configuration of the published models, for folders whose own was lost.
@@ -35,30 +36,25 @@ _PUBLISHED: dict[str, Any] = {
     },
 }  # fmt: skip
 
+_WORD_MARKS = ("<oov>", "<bos>", "<eos>")
+CHARACTER_MARKS = (*_WORD_MARKS, "<pad>", "<bow>", "<eow>")
+
 
 def read_many_langs(folder: Path) -> Checkpoint:
     """Read a model folder: word and character, character only, or word only."""
     settings, origin = _settings(folder)
-    source = str(folder)
-    encoder, embedder = settings.get("encoder", {}), settings.get("token_embedder", {})
-    if (
-        encoder.get("name", "elmo").lower() != "elmo"
-        or embedder.get("name", "cnn").lower() != "cnn"
-    ):
-        raise ElmoxError(
-            f"{folder}: encoder {encoder.get('name')!r} with token embedder "
-            f"{embedder.get('name')!r}; elmox reads 'elmo' with 'cnn', as all published models are"
-        )
-    words = _dictionary(folder / "word.dic") if embedder.get("word_dim", 0) > 0 else None
-    characters = _dictionary(folder / "char.dic") if embedder.get("char_dim", 0) > 0 else None
     try:
-        config = _config(encoder, embedder, words, characters)
-    except (KeyError, TypeError) as error:
-        raise ElmoxError(f"{folder}: {origin} lacks or misstates {error}") from error
+        has_words = get_option(settings, "token_embedder.word_dim", int, 0) > 0
+        has_characters = get_option(settings, "token_embedder.char_dim", int, 0) > 0
+        words = _dictionary(folder / "word.dic", _WORD_MARKS) if has_words else None
+        characters = _dictionary(folder / "char.dic", CHARACTER_MARKS) if has_characters else None
+        config = _config(settings, words, characters)
+    except ElmoxError as error:
+        raise ElmoxError(f"{folder}: {origin}: {error}") from error
     tensors = load_plain_tensors(folder / "token_embedder.pkl", f"{folder}/token_embedder.pkl")
     stack = load_plain_tensors(folder / "encoder.pkl", f"{folder}/encoder.pkl")
-    ours = _encoder_tensors(tensors, config, source)
-    ours |= lstm_tensors(stack, "", config.lstm.num_layers, config.lstm.has_projection, source)
+    ours = _encoder_tensors(tensors, config, f"{folder}/token_embedder.pkl")
+    ours |= lstm_tensors(stack, "", config.lstm, f"{folder}/encoder.pkl")
     kind = " and ".join(n for n, d in (("words", words), ("characters", characters)) if d)
     found = f"ELMoForManyLangs folder that reads {kind} (configuration from {origin})"
     return Checkpoint(config=config, tensors=ours, found=found, characters=characters, words=words)
@@ -78,34 +74,40 @@ def _settings(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def _config(
-    encoder: Mapping[str, Any],
-    embedder: Mapping[str, Any],
+    settings: Mapping[str, Any],
     words: tuple[str, ...] | None,
     characters: tuple[str, ...] | None,
 ) -> ElmoConfig:
-    max_characters = embedder.get("max_characters_per_token", 50)
+    for path, expected in (("encoder.name", "elmo"), ("token_embedder.name", "cnn")):
+        name = get_option(settings, path, str, expected)
+        if name.lower() != expected:
+            raise ElmoxError(
+                f"{path} is {name!r}; elmox reads {expected!r}, which all published models have"
+            )
+    max_characters = get_option(settings, "token_embedder.max_characters_per_token", int, 50)
     char_cnn = None
     if characters is not None:
         char_cnn = CharCnnConfig(
-            filters=tuple((width, number) for width, number in embedder["filters"]),
-            embedding_dim=embedder["char_dim"],
+            filters=get_filters(settings, "token_embedder.filters"),
+            embedding_dim=get_option(settings, "token_embedder.char_dim", int),
             num_characters=len(characters),
             max_characters=max_characters,
-            activation=embedder["activation"],
-            num_highways=embedder["n_highway"],
+            activation=get_option(settings, "token_embedder.activation", str),
+            num_highways=get_option(settings, "token_embedder.n_highway", int),
             inventory="unicode",
         )
+    word_dim = get_option(settings, "token_embedder.word_dim", int, 0)
     return ElmoConfig(
         lstm=LstmConfig(
-            cell_dim=encoder["dim"],
-            projection_dim=encoder["projection_dim"],
-            num_layers=encoder["n_layers"],
-            cell_clip=encoder.get("cell_clip"),
-            proj_clip=encoder.get("proj_clip"),
+            cell_dim=get_option(settings, "encoder.dim", int),
+            projection_dim=get_option(settings, "encoder.projection_dim", int),
+            num_layers=get_option(settings, "encoder.n_layers", int),
+            cell_clip=get_option(settings, "encoder.cell_clip", float, None),
+            proj_clip=get_option(settings, "encoder.proj_clip", float, None),
             forget_bias=0.0,
         ),
         char_cnn=char_cnn,
-        words=WordConfig(len(words), embedder["word_dim"]) if words is not None else None,
+        words=WordConfig(len(words), word_dim) if words is not None else None,
         token_projection=True,
         text=TextConfig("whitespace", "<bos>", "<eos>", "<oov>", max_characters - 2),
     )
@@ -116,35 +118,48 @@ def _encoder_tensors(
 ) -> dict[str, Tensor]:
     ours: dict[str, Tensor] = {}
     if config.words is not None:
-        embedding = pick(tensors, "word_emb_layer.embedding.weight", source)
+        shape = (config.words.num_words, config.words.dim)
+        embedding = pick(tensors, "word_emb_layer.embedding.weight", shape, source)
         ours["token_encoder.word_embedding.weight"] = embedding
     if config.char_cnn is not None:
-        embedding = pick(tensors, "char_emb_layer.embedding.weight", source)
+        shape = (config.char_cnn.num_characters, config.char_cnn.embedding_dim)
+        embedding = pick(tensors, "char_emb_layer.embedding.weight", shape, source)
         ours["token_encoder.char_cnn.embedding.weight"] = embedding
-        for i in range(len(config.char_cnn.filters)):
-            for part in ("weight", "bias"):
-                theirs = pick(tensors, f"convolutions.{i}.{part}", source)
-                ours[f"token_encoder.char_cnn.convolutions.{i}.{part}"] = theirs
-        number = config.char_cnn.num_highways
-        ours |= highway_tensors(tensors, "highways._layers.", number, source)
-    for part in ("weight", "bias"):
-        ours[f"token_encoder.projection.{part}"] = pick(tensors, f"projection.{part}", source)
-    return ours
+        ours |= char_cnn_tensors(
+            tensors, "convolutions.", "highways._layers.", config.char_cnn, source
+        )
+    p = config.lstm.projection_dim
+    weight = pick(tensors, "projection.weight", (p, config.encoder_dim), source)
+    bias = pick(tensors, "projection.bias", (p,), source)
+    return {
+        **ours,
+        "token_encoder.projection.weight": weight,
+        "token_encoder.projection.bias": bias,
+    }
 
 
-def _dictionary(path: Path) -> tuple[str, ...]:
+def _dictionary(path: Path, marks: tuple[str, ...]) -> tuple[str, ...]:
     """`item<TAB>id` lines as a tuple in the order of ids. A line with one field is U+3000's."""
     if not path.is_file():
         raise ElmoxError(f"{path} does not exist, but the model's configuration asks for it")
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ElmoxError(f"{path} is not UTF-8 (byte {error.start})") from error
     items: dict[int, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         fields = line.strip().split("\t")
         item = "\u3000" if len(fields) == 1 else fields[0]
         if not fields[-1].isdecimal():
             raise ElmoxError(f"{path}, line {number}: {line!r}, expected item<TAB>id")
+        if int(fields[-1]) in items:
+            raise ElmoxError(f"{path}, line {number}: the id {fields[-1]} occurs a second time")
         items[int(fields[-1])] = item
     if sorted(items) != list(range(len(items))):
         raise ElmoxError(f"{path}: its ids are not 0 to {len(items) - 1}")
+    missing = [mark for mark in marks if mark not in items.values()]
+    if missing:
+        raise ElmoxError(f"{path} lacks {missing[0]}, which every dictionary has")
     return tuple(items[index] for index in range(len(items)))

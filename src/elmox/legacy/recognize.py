@@ -8,9 +8,7 @@
 """
 
 import re
-import tarfile
 import tempfile
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.legacy.ai2 import read_ai2
 from elmox.legacy.allennlp import read_allennlp
-from elmox.legacy.archives import extract
+from elmox.legacy.archives import archive_kind, extract
 from elmox.legacy.many_langs import read_many_langs
 from elmox.legacy.options import config_from_options
 from elmox.legacy.torch_names import load_plain_tensors
@@ -49,7 +47,7 @@ def read_legacy(
         return _read_directory(path, options, vocab, token_embeddings)
     if _is_hdf5(path):
         return _read_hdf5(path, options or _options_beside(path), vocab, token_embeddings)
-    if zipfile.is_zipfile(path) or tarfile.is_tarfile(path):
+    if archive_kind(path):
         return _read_archive(path, options, vocab, token_embeddings)
     if path.suffix in _HDF5:
         raise ElmoxError(f"{path} is not an HDF5 file (damaged, or an unfetched pointer to one)")
@@ -85,7 +83,8 @@ def _read_directory(
             options = options or _allennlp_options(folder, archive)
             given = None if options is None else read_json(options)
             return read_allennlp(tensors, given, str(folder))
-    weights = sorted(p for p in folder.iterdir() if p.suffix in _HDF5 and p != token_embeddings)
+    files = [path for path in folder.iterdir() if _wanted(path.name) and path != token_embeddings]
+    weights = sorted(path for path in files if path.suffix in _HDF5)
     if len(weights) > 1:
         names = ", ".join(p.name for p in weights)
         raise ElmoxError(f"{folder} holds several weight files ({names}): name the one to load")
@@ -108,11 +107,13 @@ def _read_archive(
             checkpoint = _read_directory(folder, options, vocab, token_embeddings, archive)
         except ElmoxError as error:  # the temporary folder means nothing to the user
             raise ElmoxError(str(error).replace(str(folder), str(archive))) from error
-    kind = "zip" if zipfile.is_zipfile(archive) else "tarball"
-    return replace(checkpoint, found=f"{kind} {archive.name} with {checkpoint.found}")
+    found = f"{archive_kind(archive)} {archive.name} with {checkpoint.found}"
+    return replace(checkpoint, found=found)
 
 
 def _wanted(name: str) -> bool:
+    if name.startswith("."):  # what a Mac adds to a zip
+        return False
     return name.endswith((*_HDF5, ".json", ".dic", "options_file")) or name in (
         "encoder.pkl", "token_embedder.pkl", "vocab.txt", *_ALLENNLP_WEIGHTS
     )  # fmt: skip
@@ -124,15 +125,15 @@ def _is_hdf5(path: Path) -> bool:
 
 
 def _options_beside(weights: Path) -> Path:
-    """options.json, or the weights' own name with options for weights, or the only one there is."""
+    """The weights' own name with options in it, options.json, or the only one there is."""
     folder = weights.parent
     likely = [
-        folder / "options.json",
         folder / f"{weights.stem}_options.json",
         folder / f"{weights.stem.replace('weights', 'options')}.json",
+        folder / "options.json",
     ]
     for path in likely:
-        if path.is_file():
+        if path.is_file() and path != weights:
             return path
     others = sorted(folder.glob("*options*.json"))
     if len(others) == 1:
@@ -154,7 +155,8 @@ def _allennlp_options(folder: Path, archive: Path | None) -> Path | None:
             return path
     if not (folder / "config.json").is_file():
         return None
-    named = re.findall(r'"options_file":\s*"([^"]+)"', (folder / "config.json").read_text("utf-8"))
+    config = (folder / "config.json").read_text("utf-8", "replace")
+    named = re.findall(r'"options_file":\s*"([^"]+)"', config)
     beside = (archive or folder).parent
     likely = [path for name in named for path in (Path(name), beside / Path(name).name)]
     return next((path for path in likely if path.is_file()), None)

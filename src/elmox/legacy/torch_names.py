@@ -1,11 +1,10 @@
-"""What AllenNLP and ELMoForManyLangs state dicts have in common: highways and LSTM layers.
+"""What AllenNLP and ELMoForManyLangs state dicts have in common, under our names.
 
 A highway is one linear layer of 2F rows, first the transform, then the gate that *keeps* the input
 (the negative of ours). LSTM gates lie in torch's order input, forget, candidate, output; the bias
 is the recurrent product's, with AllenNLP's forget constant already inside.
 """
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -13,6 +12,7 @@ from typing import IO
 import torch
 from torch import Tensor
 
+from elmox.config import CharCnnConfig, LstmConfig
 from elmox.errors import ElmoxError
 
 _DIRECTIONS = ("forward", "backward")
@@ -24,7 +24,7 @@ def load_plain_tensors(file: Path | IO[bytes], source: str) -> dict[str, Tensor]
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ElmoxError(f"{source} does not exist") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except Exception as error:  # what an unpickler says to garbage can be anything
         reason = str(error).split("\n")[0]
         raise ElmoxError(
             f"{source} is not a file of plain tensors (damaged, or a pickle that would run code); "
@@ -38,21 +38,36 @@ def load_plain_tensors(file: Path | IO[bytes], source: str) -> dict[str, Tensor]
     return {str(name): tensor.float() for name, tensor in loaded.items()}
 
 
-def pick(tensors: Mapping[str, Tensor], name: str, source: str) -> Tensor:
-    """One tensor, or an error that names it."""
+def pick(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], source: str) -> Tensor:
+    """One tensor of this shape, or an error that names it."""
     if name not in tensors:
-        raise ElmoxError(f"{source} lacks the tensor {name}")
+        raise ElmoxError(f"{source} lacks the tensor {name}, expected with shape {shape}")
+    if tensors[name].shape != shape:
+        raise ElmoxError(
+            f"{source}: {name} has shape {tuple(tensors[name].shape)}, but the rest of the model "
+            f"asks for {shape}"
+        )
     return tensors[name]
 
 
-def highway_tensors(
-    tensors: Mapping[str, Tensor], prefix: str, num_highways: int, source: str
+def char_cnn_tensors(
+    tensors: Mapping[str, Tensor],
+    convolution: str,
+    highway: str,
+    config: CharCnnConfig,
+    source: str,
 ) -> dict[str, Tensor]:
-    """`{prefix}{k}.weight/bias` under our names."""
+    """`{convolution}{i}.weight/bias` and `{highway}{k}.weight/bias` under our names."""
     ours: dict[str, Tensor] = {}
-    for k in range(num_highways):
-        for part in ("weight", "bias"):
-            both = pick(tensors, f"{prefix}{k}.{part}", source)
+    e, f = config.embedding_dim, config.num_filters
+    for i, (width, number) in enumerate(config.filters):
+        weight = pick(tensors, f"{convolution}{i}.weight", (number, e, width), source)
+        ours[f"token_encoder.char_cnn.convolutions.{i}.weight"] = weight
+        bias = pick(tensors, f"{convolution}{i}.bias", (number,), source)
+        ours[f"token_encoder.char_cnn.convolutions.{i}.bias"] = bias
+    for k in range(config.num_highways):
+        for part, shape in (("weight", (2 * f, f)), ("bias", (2 * f,))):
+            both = pick(tensors, f"{highway}{k}.{part}", shape, source)
             transform, keep = both.chunk(2)
             ours[f"token_encoder.highways.{k}.transform.{part}"] = transform.clone()
             ours[f"token_encoder.highways.{k}.carry.{part}"] = -keep
@@ -60,23 +75,26 @@ def highway_tensors(
 
 
 def lstm_tensors(
-    tensors: Mapping[str, Tensor], prefix: str, num_layers: int, projects: bool, source: str
+    tensors: Mapping[str, Tensor], prefix: str, config: LstmConfig, source: str
 ) -> dict[str, Tensor]:
     """`{prefix}{forward,backward}_layer_{l}.*` under our names, directions stacked."""
-    names = {
-        "input_weight": "input_linearity.weight",
-        "recurrent_weight": "state_linearity.weight",
-        "bias": "state_linearity.bias",
-    }
+    c, p = config.cell_dim, config.projection_dim
+    names = (
+        ("input_weight", "input_linearity.weight", (4 * c, p)),
+        ("recurrent_weight", "state_linearity.weight", (4 * c, p)),
+        ("bias", "state_linearity.bias", (4 * c,)),
+    )
     ours: dict[str, Tensor] = {}
-    for layer in range(num_layers):
+    for layer in range(config.num_layers):
         cells = [f"{prefix}{direction}_layer_{layer}." for direction in _DIRECTIONS]
-        for name, theirs in names.items():
-            both = [_regate(pick(tensors, cell + theirs, source)) for cell in cells]
+        for name, theirs, shape in names:
+            both = [_regate(pick(tensors, cell + theirs, shape, source)) for cell in cells]
             ours[f"lstm.{layer}.{name}"] = torch.stack(both)
-        if projects:
-            both = [pick(tensors, cell + "state_projection.weight", source) for cell in cells]
-            ours[f"lstm.{layer}.projection"] = torch.stack(both)
+        both = [pick(tensors, cell + "state_projection.weight", (p, c), source) for cell in cells]
+        ours[f"lstm.{layer}.projection"] = torch.stack(both)
+    more = f"{prefix}forward_layer_{config.num_layers}.input_linearity.weight"
+    if more in tensors:
+        raise ElmoxError(f"{source} has {more}, but n_layers = {config.num_layers}")
     return ours
 
 

@@ -8,7 +8,7 @@ Batches are ragged (see `text/batches.py`). Shapes: U distinct words, N tokens, 
 layers, D directions, P projection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,7 +21,7 @@ from elmox.config import ElmoConfig
 from elmox.model.lstm import LstmLayer
 from elmox.model.state import LstmState
 from elmox.model.token_encoder import TokenEncoder
-from elmox.ops.lstm import lstm_window
+from elmox.ops.select import LstmKernels
 from elmox.text.batches import time_major
 
 
@@ -45,6 +45,7 @@ class BiLm(nn.Module):
         self.config = config
         self.token_encoder = TokenEncoder(config)
         self.lstm = nn.ModuleList(LstmLayer(config.lstm) for _ in range(config.lstm.num_layers))
+        self._kernels = LstmKernels()
 
     @property
     def device(self) -> torch.device:
@@ -118,24 +119,15 @@ class BiLm(nn.Module):
         words = torch.from_numpy(index[places]).to(device)
         where = torch.from_numpy(places).to(device)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
-        biases = [lstm.gate_bias() for lstm in self._layers()]
+        kernels = self._kernels.get(
+            weights_version(self.lstm), lambda: [layer.weights() for layer in self._layers()]
+        )
         window_tokens = window_tokens or default_window_tokens(self.config, device, self.dtype)
         for steps, start, stop in _windows(order.step_sizes, window_tokens):
             inputs = vectors[words[:, start:stop]]  # (D, n, P)
             layers = [inputs]
-            for number, lstm in enumerate(self._layers()):
-                outputs = lstm_window(
-                    inputs,
-                    steps,
-                    hidden[number],
-                    cell[number],
-                    input_weight=lstm.input_weight,
-                    recurrent_weight=lstm.recurrent_weight,
-                    bias=biases[number],
-                    projection=lstm.projection,
-                    cell_clip=config.cell_clip,
-                    proj_clip=config.proj_clip,
-                )
+            for number, kernel in enumerate(kernels):
+                outputs = kernel(inputs, steps, hidden[number], cell[number])
                 inputs = outputs.add_(inputs) if self._skips(number) else outputs
                 layers.append(inputs)
             emit(Window(torch.stack(layers), where[:, start:stop]))
@@ -149,9 +141,14 @@ class BiLm(nn.Module):
         return self.config.lstm.skip_connections and number > 0
 
 
+def weights_version(module: nn.Module) -> Hashable:
+    """Changes whenever a parameter is moved or written to, so that derived values can tell."""
+    return tuple((p.data_ptr(), p._version) for p in module.parameters())
+
+
 def default_window_tokens(config: ElmoConfig, device: torch.device, dtype: torch.dtype) -> int:
     """Tokens whose gate products fill a fixed share of memory: cache-sized on a CPU."""
-    budget = 2**30 if device.type == "cuda" else 2**25
+    budget = 2**30 if device.type == "cuda" else 2**24
     per_token = config.lstm.num_directions * 4 * config.lstm.cell_dim * dtype.itemsize
     return max(1, budget // per_token)
 

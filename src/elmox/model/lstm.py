@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import LstmConfig
+from elmox.ops.lstm import LstmWeights
 
 
 class LstmLayer(nn.Module):
@@ -36,6 +37,17 @@ class LstmLayer(nn.Module):
         constant = torch.zeros_like(self.bias)
         constant[:, c : 2 * c] = self.config.forget_bias
         return self.bias + constant
+
+    def weights(self) -> LstmWeights:
+        """What a fast kernel needs."""
+        return LstmWeights(
+            input_weight=self.input_weight.detach(),
+            recurrent_weight=self.recurrent_weight.detach(),
+            bias=self.gate_bias().detach(),
+            projection=None if self.projection is None else self.projection.detach(),
+            cell_clip=self.config.cell_clip,
+            proj_clip=self.config.proj_clip,
+        )
 
     def forward(
         self, inputs: Tensor, mask: Tensor, hidden: Tensor, cell: Tensor

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.model.bilm import BiLm, Window
+from elmox.model.bilm import BiLm, Window, weights_version
 from elmox.model.layer_choice import LayerChoice
 from elmox.model.state import LstmState, zero_state
 from elmox.model.word_cache import WordCache
@@ -37,6 +37,34 @@ class RaggedVectors:
         return [slice(a + 1, b - 1) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
+def infer_layers(
+    bilm: BiLm,
+    vectors: Tensor,
+    index: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    state: LstmState,
+    choice: LayerChoice,
+    window_tokens: int | None = None,
+    out_device: torch.device | None = None,
+) -> tuple[Tensor, LstmState]:
+    """Run `BiLm.infer` and collect its windows: the chosen layers (K, N, D), and the new state."""
+    config = bilm.config
+    out = torch.empty(
+        (choice.num_chosen, len(index), config.dim),
+        device=out_device or vectors.device,
+        dtype=vectors.dtype,
+    )
+    halves = out.view(*out.shape[:2], config.lstm.num_directions, -1)
+
+    def collect(window: Window) -> None:
+        chosen = choice.apply(window.layers).to(out.device)
+        for direction, places in enumerate(window.places.to(out.device)):
+            halves[:, places, direction] = chosen[:, direction]
+
+    final = bilm.infer(vectors, index, lengths, state, collect, window_tokens)
+    return out, final
+
+
 class Reader:
     """A biLM that reads words."""
 
@@ -51,10 +79,7 @@ class Reader:
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """Context-independent vectors of distinct words, (U, P), without gradients."""
-        parameters = self.bilm.token_encoder.parameters()
-        # Weights that moved or changed since the last call make every cached vector stale.
-        version = tuple((p.data_ptr(), p._version) for p in parameters)
-        return self.cache.vectors(words, version)
+        return self.cache.vectors(words, weights_version(self.bilm.token_encoder))
 
     @torch.no_grad()
     def read(
@@ -76,23 +101,11 @@ class Reader:
             out_device: where the vectors are collected; None for the model's device.
         """
         batch = index_sentences(sentences, self.indexer.begin, self.indexer.end)
-        config = self.bilm.config
-        out = torch.empty(
-            (choice.num_chosen, len(batch.index), config.dim),
-            device=out_device or self.bilm.device,
-            dtype=self.bilm.dtype,
-        )
-        halves = out.view(*out.shape[:2], config.lstm.num_directions, -1)
-
-        def collect(window: Window) -> None:
-            chosen = choice.apply(window.layers).to(out.device)
-            places = window.places.to(out.device)
-            for direction, place in enumerate(places):
-                halves[:, place, direction] = chosen[:, direction]
-
         vectors = self.token_vectors(batch.words)
-        final = self.bilm.infer(vectors, batch.index, batch.lengths, state, collect, window_tokens)
-        return RaggedVectors(out, batch.lengths), final
+        values, final = infer_layers(
+            self.bilm, vectors, batch.index, batch.lengths, state, choice, window_tokens, out_device
+        )
+        return RaggedVectors(values, batch.lengths), final
 
     @torch.no_grad()
     def read_long(

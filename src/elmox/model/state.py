@@ -3,9 +3,12 @@
 Shapes: L layers, D directions (0 forward, 1 backward), B rows, P projection, C cells.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.config import LstmConfig
@@ -50,6 +53,39 @@ class LstmState:
     def to(self, device: torch.device, dtype: torch.dtype) -> "LstmState":
         """The same values elsewhere."""
         return LstmState(self.hidden.to(device, dtype), self.cell.to(device, dtype))
+
+
+class CarriedState:
+    """State that runs on from call to call, row by row, as the legacy programs had it.
+
+    A call with fewer rows leaves the others' state as it was; one with more starts the new rows
+    afresh. This is the one place where elmox remembers what it has read.
+    """
+
+    def __init__(self, fresh: Callable[[int], LstmState]) -> None:
+        """`fresh` gives the state in which that many new rows start, where the model now is."""
+        self._fresh = fresh
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._state = self._fresh(0)
+
+    def start(self, rows: NDArray[np.int64]) -> LstmState:
+        """The state in which some rows go on."""
+        missing = int(rows.max(initial=-1)) + 1 - self._state.num_rows
+        new = self._fresh(max(0, missing))
+        here = self._state.to(new.hidden.device, new.hidden.dtype)  # the model may have moved
+        self._state = here.append(new)
+        return self._state.rows(self._index(rows))
+
+    def keep(self, rows: NDArray[np.int64], state: LstmState) -> None:
+        """Remember where some rows are now. No gradient flows back into an earlier call."""
+        detached = LstmState(state.hidden.detach(), state.cell.detach())
+        self._state = self._state.with_rows(self._index(rows), detached)
+
+    def _index(self, rows: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(rows).to(self._state.hidden.device)
 
 
 def zero_state(

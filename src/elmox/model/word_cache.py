@@ -7,6 +7,7 @@ The cache is invisible: it changes no result, and forgets everything when the we
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,12 @@ class WordCache:
         self._table: Tensor | None = None
         self._version: Hashable = None
         self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_encode": self._encode, "capacity": self.capacity}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # copies and pickles start empty
+        self.__init__(state["_encode"], state["capacity"])  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self._slots)

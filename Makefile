@@ -1,0 +1,46 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both install what they need.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/typos
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Side by side with AllenNLP where it is there: make bench ALLENNLP=1 installs it without what it asks for.
+bench: $(VENV)/.installed-dev
+	$(if $(ALLENNLP),$(BIN)/python -m pip install --quiet --no-deps allennlp==2.10.1)
+	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/tokenizer.py
+	$(BIN)/python benchmarks/embed.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/.installed

@@ -1,0 +1,295 @@
+"""The command line: every verb does what it says, and what it writes is what the library gives."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from broken import rng
+from checkpoints import (
+    random_options,
+    write_ai2,
+    write_allennlp_archive,
+    write_many_langs,
+    write_nlpl_zip,
+    write_word_model,
+)
+from safetensors.torch import load_file
+from shell import command, environment, run_elmox, run_here, tree
+
+from elmox import __version__
+from elmox.elmo import Elmo
+
+TOKENS = [["The", "cat", "sat", "."], [], ["naïve", "天"], ["a"]]
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    return write_ai2(tmp_path / "model", random_options(), rng())
+
+
+def imported(*arguments: str) -> set[str]:
+    """The modules that a Python process imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        capture_output=True,
+        env=environment(),
+        text=True,
+        check=True,
+    )
+    return {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-c", "import elmox"),
+        ("-c", "from elmox import ElmoConfig, ElmoxError"),
+        ("-m", "elmox", "--help"),
+        ("-m", "elmox", "--version"),
+        ("-m", "elmox", "embed", "--help"),
+        ("-m", "elmox", "bench", "embed", "--help"),
+    ],
+)
+def test_what_needs_no_torch_does_not_wait_for_it(arguments: tuple[str, ...]) -> None:
+    modules = imported(*arguments)
+    assert "elmox" in modules
+    assert not modules & {"torch", "numpy", "h5py", "huggingface_hub", "pyarrow"}
+
+
+def test_help() -> None:
+    done = run_elmox("--help")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for verb in ("embed", "info", "convert", "bench"):
+        assert f"\n  {verb} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("verb", "mentions"),
+    [
+        (["embed"], ["INPUT", "--layers", "--dtype", "--raw", "--force", "--json", "--state"]),
+        (["info"], ["--options", "--vocab", "--token-embeddings", "--json"]),
+        (["convert"], ["--options", "--force"]),
+        (["bench"], ["embed"]),
+        (["bench", "embed"], ["--size", "--text", "--sentences", "--repeats", "--json"]),
+    ],
+)
+def test_help_of_verbs(
+    verb: list[object], mentions: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run_here([*verb, "--help"], capsys)
+    assert (code, err) == (0, "")
+    assert all(mention in out for mention in mentions)
+
+
+def test_version() -> None:
+    done = run_elmox("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"elmox {__version__}\n", "")
+
+
+def test_options_that_lie_elsewhere(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = (weights.parent / "options.json").rename(tmp_path / "other.json")
+    assert run_here(["info", weights], capsys)[0] == 1
+    assert run_here(["info", weights, "--options", moved], capsys)[0] == 0
+
+
+def build(kind: str, folder: Path) -> Path:
+    """A checkpoint of any format that can be read."""
+    options = random_options()
+    if kind in ("char", "word_char", "word"):
+        return write_many_langs(folder, kind, rng())  # type: ignore[arg-type]
+    if kind == "native":
+        elmo = Elmo.from_pretrained(write_ai2(folder / "source", options, rng()))
+        elmo.set_mix([1.0, 0.0, -1.0], gamma=0.5, name="ner")
+        elmo.warm_up([["a", "b"]])
+        elmo.save_pretrained(folder / "native")
+        return folder / "native"
+    writers: dict[str, Callable[..., Path]] = {
+        "ai2": write_ai2,
+        "ai2 words": write_word_model,
+        "nlpl": write_nlpl_zip,
+        "allennlp": write_allennlp_archive,
+    }
+    return writers[kind](folder, options, rng())
+
+
+FORMATS = {
+    "ai2": "AI2 (bilm-tf) weights",
+    "ai2 words": "words by id",
+    "nlpl": "zip 225.zip",
+    "allennlp": "tarball model.tar.gz with AllenNLP model",
+    "char": "ELMoForManyLangs folder that reads characters",
+    "word_char": "ELMoForManyLangs folder that reads words and characters",
+    "word": "ELMoForManyLangs folder that reads words",
+    "native": "elmox model directory native",
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = build(kind, tmp_path)
+    code, out, err = run_here(["info", path, "--json"], capsys)
+    assert (code, err) == (0, "")
+    facts = json.loads(out)
+    assert FORMATS[kind] in facts["found"]
+    elmo = Elmo.from_pretrained(path)
+    assert (facts["layers"], facts["dim"]) == (elmo.num_layers, elmo.dim) == (3, 12)
+    assert facts["parameters"] == sum(p.numel() for p in elmo.reader.bilm.parameters())
+    assert facts["config"] == json.loads(json.dumps(elmo.config.to_dict()))
+    assert list(facts["mixes"]) == list(elmo.mixes)
+    assert facts["warm_state"] == (kind == "native")
+    code, out, err = run_here(["info", path], capsys)
+    assert (code, err) == (0, "")
+    told = dict(line.split("  ", 1) for line in out.splitlines())
+    assert FORMATS[kind] in told["found"]
+    assert told["dim"].strip() == "12"
+    assert "{" not in out
+
+
+def test_info_in_a_process(weights: Path) -> None:
+    done = run_elmox("info", weights)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("found ")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_convert_to_native(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = build(kind, tmp_path / "source")
+    code, out, err = run_here(["convert", path, tmp_path / "out"], capsys)
+    assert (code, out) == (0, "")
+    assert FORMATS[kind] in err
+    assert str(tmp_path / "out") in err
+    before, after = Elmo.from_pretrained(path), Elmo.from_pretrained(tmp_path / "out")
+    assert after.config == before.config
+    assert after.mixes == before.mixes
+    tensors = before.checkpoint().tensors
+    for name, tensor in after.checkpoint().tensors.items():
+        assert tensor.equal(tensors[name]), name
+    for own, wanted in zip(after.encode_tokens(TOKENS), before.encode_tokens(TOKENS), strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)  # memory is aligned differently
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "noqa" not in card
+    assert {path.name for path in tmp_path.iterdir()} == {"source", "out"}
+
+
+def arrays(path: Path) -> dict[str, Any]:
+    """Every array of an HDF5 file."""
+    found: dict[str, Any] = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: (
+                found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        random_options(),
+        random_options(n_layers=1, n_highway=0, skip=False, cell_clip=None, activation="tanh"),
+        random_options(projection_dim=15, dim=15, max_characters=30),
+    ],
+    ids=["usual", "bare", "no projections"],
+)
+def test_hdf5_to_native_and_back(
+    options: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = write_ai2(tmp_path / "model", options, rng())
+    assert run_here(["convert", weights, tmp_path / "native"], capsys)[0] == 0
+    assert run_here(["convert", tmp_path / "native", tmp_path / "back.hdf5"], capsys)[0] == 0
+    before, after = arrays(weights), arrays(tmp_path / "back.hdf5")
+    assert before.keys() == after.keys()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, strict=True)
+    told = json.loads((tmp_path / "back_options.json").read_text())
+    assert told["lstm"] == options["lstm"]
+    assert told["char_cnn"] == options["char_cnn"]
+
+
+def test_native_to_hdf5_and_back(tmp_path: Path) -> None:
+    native = build("native", tmp_path)
+    for source, target in ((native, "out.hdf5"), (tmp_path / "out.hdf5", "back")):
+        done = run_elmox("convert", source, tmp_path / target)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    before = load_file(native / "model.safetensors")
+    after = load_file(tmp_path / "back" / "model.safetensors")
+    assert before.keys() == after.keys()
+    assert all(after[name].equal(tensor) for name, tensor in before.items())
+    config = "config.json"
+    assert (native / config).read_bytes() == (tmp_path / "back" / config).read_bytes()
+
+
+def test_word_model_to_hdf5_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = write_word_model(tmp_path / "model", random_options(), rng())
+    assert run_here(["convert", weights, tmp_path / "native"], capsys)[0] == 0
+    assert run_here(["convert", tmp_path / "native", tmp_path / "back.hdf5"], capsys)[0] == 0
+    vocabulary = (tmp_path / "model" / "vocab.txt").read_bytes()
+    assert (tmp_path / "back_vocab.txt").read_bytes() == vocabulary
+    before, after = arrays(weights), arrays(tmp_path / "back.hdf5")
+    assert before.keys() == after.keys()
+    assert all(np.array_equal(after[name], array) for name, array in before.items())
+    code, _, err = run_here(["info", tmp_path / "back.hdf5"], capsys)
+    assert code == 0, err
+
+
+def test_convert_force(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for output in ("native", "out.hdf5"):
+        assert run_here(["convert", weights, tmp_path / output], capsys)[0] == 0
+        before = tree(tmp_path)
+        assert run_here(["convert", weights, tmp_path / output, "--force"], capsys)[0] == 0
+        assert tree(tmp_path).keys() == before.keys()
+
+
+def test_bench(weights: Path) -> None:
+    done = run_elmox("bench", "embed", weights, "--sentences", 5, "--repeats", 1, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    assert result["sentences"] == 5
+    assert result["tokens"] > 5
+    assert result["tokens_per_second_cold"] > 0
+    assert result["tokens_per_second_warm"] > 0
+
+
+def test_bench_of_random_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.txt").write_text("Live in the present. It is a gift.")
+    arguments = ["bench", "embed", "--text", tmp_path / "text.txt", "--repeats", 1]
+    code, out, err = run_here(arguments, capsys)
+    assert (code, err) == (0, "")
+    assert "random weights of the small size" in out
+    assert "tokens per second cold" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_interrupted(weights: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("embed", weights, "-", tmp_path / "out.hdf5"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "out.hdf5.partial" / "shards").exists():
+        assert process.poll() is None, process.stderr
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.2)  # it waits for a line now
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"Traceback" not in err
+    assert not (tmp_path / "out.hdf5").exists()

@@ -1,0 +1,89 @@
+"""On a GPU: the same vectors, low precision within its tolerance, and real exhaustion of memory."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from golden import BILM_FIXTURES, golden_calls
+from shared_data import needs_shared
+
+from elmox import Elmo, ElmoEmbedding
+from elmox.model.init import random_checkpoint
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+SENTENCES = [[f"w{i * j % 101}" for j in range(1 + i % 23)] for i in range(60)] + [[]]
+# Largest difference from float32 on a CPU, relative to the largest value.
+TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 6e-2}
+
+
+@pytest.fixture(scope="module")
+def small() -> Elmo:
+    return Elmo(random_checkpoint("small")).to("cpu")
+
+
+def compare(ours: list[Any], expected: list[Any], tolerance: float) -> None:
+    scale = max(float(np.abs(own).max()) for own in expected if own.size)
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", BILM_FIXTURES)
+def test_golden_calls(name: str) -> None:
+    golden = golden_calls(name)
+    elmo = Elmo.from_pretrained(golden.weights, device="cuda").stateful()
+    for call, expected in zip(golden.calls, golden.top_layers, strict=True):
+        for ours, theirs in zip(elmo.encode_tokens(call, layers="top"), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_every_precision(small: Elmo, dtype: str) -> None:
+    expected = small.encode_tokens(SENTENCES, layers="all")
+    elmo = Elmo(small.checkpoint()).to("cuda", dtype)
+    compare(elmo.encode_tokens(SENTENCES, layers="all"), expected, TOLERANCE[dtype])
+    tensors = elmo.encode_tokens(SENTENCES, convert_to_tensor=True)
+    assert tensors[0].device.type == "cuda"
+    assert tensors[0].dtype == elmo.dtype
+
+
+def test_batch_and_order_change_nothing(small: Elmo) -> None:
+    elmo = Elmo(small.checkpoint()).to("cuda")
+    expected = elmo.encode_tokens(SENTENCES, layers="all")
+    backwards = elmo.encode_tokens(SENTENCES[::-1], layers="all", batch_size=7)[::-1]
+    compare(backwards, expected, 1e-4)
+
+
+def test_exhausted_memory_halves_the_batch(small: Elmo) -> None:
+    elmo = Elmo(small.checkpoint()).to("cuda")
+    sentences = [[f"w{j % 97}" for j in range(200)] for _ in range(400)]
+    expected = elmo.encode_tokens(sentences[:1], layers="all")[0]
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    # Room for the weights and some hundred megabytes: far from all 80,000 tokens at once.
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 300e6) / total)
+    try:
+        for rows in (400, 3):
+            vectors = elmo.encode_tokens(sentences[:rows], layers="all", batch_tokens=10**6)
+            compare([vectors[0], vectors[-1]], [expected, expected], 1e-4)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_embedding_trains(small: Elmo) -> None:
+    embed = ElmoEmbedding(Elmo(small.checkpoint()).to("cuda"), num_mixes=2, trainable=True)
+    frozen = ElmoEmbedding(Elmo(small.checkpoint()).to("cuda"), num_mixes=2)
+    out = embed(SENTENCES[:5])
+    torch.testing.assert_close(out.mixes, frozen(SENTENCES[:5]).mixes, rtol=0, atol=1e-4)
+    out.mixes.square().sum().backward()
+    assert all(p.grad is not None for p in embed.parameters())
+
+
+def test_a_moved_model_forgets_nothing(small: Elmo, tmp_path: Path) -> None:
+    elmo = Elmo(small.checkpoint())
+    expected = elmo.encode_tokens(SENTENCES)
+    compare(elmo.encode_tokens(SENTENCES, device="cuda"), expected, 1e-4)
+    compare(elmo.encode_tokens(SENTENCES, device="cpu"), expected, 1e-6)

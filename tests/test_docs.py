@@ -1,0 +1,146 @@
+"""The examples of README and docs, run as they stand, and their links.
+
+A page's Python blocks and `elmox` lines run from top to bottom in a directory of their own, which
+holds the files that the pages speak of. Other lines of shell blocks, and blocks without a language,
+are only shown.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from checkpoints import (
+    random_options,
+    write_ai2,
+    write_allennlp_archive,
+    write_many_langs,
+    write_nlpl_zip,
+    write_token_file,
+    write_word_model,
+)
+from shell import run_elmox
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LANGUAGES = ("python", "bash", "")
+
+TEXT = "I will buy you a present .\n\nLive in the present . Do n't look back .\nNow\n"
+JSON_LINES = """\
+{"id": 7, "tokens": ["Live", "in", "the", "present"]}
+{"text": "I will buy you a present. Don't look!"}
+
+"""
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    code: str
+    line: int  # on which its code begins, counted from 1
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    start, language, code = 0, "", list[str]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        assert not re.match(r"\s+```|\s*~~~", line), f"line {number}: such a fence is not found"
+        if not start and line.startswith("```"):
+            start, language, code = number + 1, line.removeprefix("```").strip(), []
+        elif start and line == "```":
+            yield Block(language, "\n".join(code), start)
+            start = 0
+        elif start:
+            code.append(line)
+    assert not start, f"the block at line {start} has no end"
+
+
+def elmox_commands(code: str) -> Iterator[list[str]]:
+    """The arguments of every `elmox` line of a shell block."""
+    for line in code.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line, comments=True) or [""]
+        if program == "elmox":
+            yield arguments
+
+
+def run(block: Block, page: Path, names: dict[str, Any]) -> int:
+    """Run a block in the current directory; returns how many things ran."""
+    if block.language == "python":
+        code = "\n" * (block.line - 1) + block.code  # so that a traceback shows the page's line
+        exec(compile(code, str(page), "exec"), names)
+        return 1
+    commands = list(elmox_commands(block.code)) if block.language == "bash" else []
+    for arguments in commands:
+        done = run_elmox(*arguments)
+        assert done.returncode == 0, f"{page.name}: elmox {shlex.join(arguments)}: {done.stderr}"
+    return len(commands)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", without_blocks(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def without_blocks(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files that the pages speak of: one tiny random model in every container, and texts."""
+    options = random_options()
+
+    def rng() -> np.random.Generator:
+        return np.random.default_rng(0)
+
+    write_ai2(tmp_path, options, rng())
+    write_token_file(tmp_path, options["lstm"]["projection_dim"], rng())
+    write_word_model(tmp_path / "word-model", options, rng())
+    write_nlpl_zip(tmp_path, options, rng()).rename(tmp_path / "nlpl.zip")
+    archive = write_allennlp_archive(
+        tmp_path / "allennlp", options, rng(), num_mixes=2, options_at="archive"
+    )
+    archive.rename(tmp_path / "model.tar.gz")
+    write_many_langs(tmp_path / "manylangs", "word_char", rng())
+    (tmp_path / "text.txt").write_text(TEXT, "utf-8")
+    (tmp_path / "lines.jsonl").write_text(JSON_LINES, "utf-8")
+    return tmp_path
+
+
+@every_page
+def test_examples_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"__name__": page.stem}
+    num_run = sum([run(block, page, names) for block in blocks(page.read_text("utf-8"))])
+    assert num_run, f"{page.name} has nothing to run"
+
+
+@every_page
+def test_languages_are_those_that_run(page: Path) -> None:
+    """A block called `py` or `sh` would be shown and never run."""
+    for block in blocks(page.read_text("utf-8")):
+        assert block.language in LANGUAGES, f"{page.name}, line {block.line}"
+
+
+def test_readme_shows_both_python_and_shell() -> None:
+    found = list(blocks(PAGES[0].read_text("utf-8")))
+    assert any(block.language == "python" for block in found)
+    assert any(list(elmox_commands(block.code)) for block in found if block.language == "bash")
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page)):
+        path, _, anchor = link.partition("#")
+        if ":" in path:  # the world outside
+            continue
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page.name} links to {link}, which does not exist"
+        assert not anchor or anchor in headings(target), f"{page.name}: no such heading: {link}"
