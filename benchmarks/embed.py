@@ -56,7 +56,7 @@ class AllenNlp:
 
     def __init__(self, weights: Path, options: Path) -> None:
         elmo_class, self._to_ids = load_allennlp()
-        self._elmo = elmo_class(str(options), str(weights), 1, dropout=0.0).eval()
+        self._elmo: Any = elmo_class(str(options), str(weights), 1, dropout=0.0).eval()
 
     def run(self, batches: list[Sentences]) -> None:
         """Embed all batches; its state runs on, as it did for its users."""

@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +47,6 @@ class Result:
     case: Case
     num_tokens: int
     peak: int  # bytes
-    seconds: float
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -98,11 +96,9 @@ def measure(case: Case, folder: Path) -> Result:
     command += ["--raw"] if case.raw else []
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    began = time.perf_counter()
     with (folder / "summary.json").open("w+b") as summary:
         process = subprocess.Popen(command, env=environment, stdout=summary)
         _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - began
         if status != 0:
             raise SystemExit(f"{' '.join(command)} failed")
         summary.seek(0)
@@ -112,7 +108,7 @@ def measure(case: Case, folder: Path) -> Result:
     else:
         output.unlink()
     unit = 1 if sys.platform == "darwin" else 1024
-    return Result(case, num_tokens, usage.ru_maxrss * unit, seconds)
+    return Result(case, num_tokens, usage.ru_maxrss * unit)
 
 
 def table(results: list[Result]) -> str:
@@ -123,12 +119,12 @@ def table(results: list[Result]) -> str:
         f"{cpu_name()}, {os.cpu_count()} cores. Random weights of the small size, all layers, "
         "float16. Made by `python benchmarks/memory.py`.",
         "",
-        "| input | output | tokens | peak resident memory | wall time |",
-        "|---|---|---|---|---|",
+        "| input | output | tokens | peak resident memory |",
+        "|---|---|---|---|",
     ]
     for r in results:
-        peak, wall = f"{r.peak / MB:,.0f} MB", f"{r.seconds:,.0f} s"
-        lines.append(f"| {r.case.name} | {r.case.format} | {r.num_tokens:,} | {peak} | {wall} |")
+        peak = f"{r.peak / MB:,.0f} MB"
+        lines.append(f"| {r.case.name} | {r.case.format} | {r.num_tokens:,} | {peak} |")
     return "\n".join(lines) + "\n"
 
 

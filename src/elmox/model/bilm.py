@@ -148,7 +148,7 @@ def weights_version(module: nn.Module) -> Hashable:
 
 def default_window_tokens(config: ElmoConfig, device: torch.device, dtype: torch.dtype) -> int:
     """Tokens whose gate products fill a fixed share of memory: cache-sized on a CPU."""
-    budget = 2**30 if device.type == "cuda" else 2**24
+    budget = 2**30 if device.type == "cuda" else 2**25
     per_token = config.lstm.num_directions * 4 * config.lstm.cell_dim * dtype.itemsize
     return max(1, budget // per_token)
 
