@@ -24,12 +24,13 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Side by side with AllenNLP where it is there: make bench ALLENNLP=1 installs it without what it asks for.
+# Side by side with AllenNLP where it is there; ALLENNLP=1 installs it, without what it asks for.
 bench: $(VENV)/.installed-dev
 	$(if $(ALLENNLP),$(BIN)/python -m pip install --quiet --no-deps allennlp==2.10.1)
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/tokenizer.py
 	$(BIN)/python benchmarks/embed.py
+	$(BIN)/python benchmarks/memory.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

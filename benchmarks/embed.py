@@ -72,6 +72,15 @@ class AllenNlp:
         return [own[: len(tokens)] for own, tokens in zip(vectors, batch, strict=True)]
 
 
+def _peer(weights: Path, options: Path) -> AllenNlp | None:
+    """AllenNLP where it is installed."""
+    try:
+        return AllenNlp(weights, options)
+    except ModuleNotFoundError as error:
+        print(f"Without AllenNLP: {error}")
+        return None
+
+
 def measure(size: str, text: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """One row: elmox cold and warm, AllenNLP in text order and sorted, and their difference."""
     weights = folder / f"{size}.hdf5"
@@ -80,7 +89,7 @@ def measure(size: str, text: str, args: argparse.Namespace, folder: Path) -> dic
     sentences = sentences_of(text, elmo, args.sentences)
     num_tokens = sum(map(len, sentences))
     times: dict[str, list[float]] = {"cold": [], "warm": [], "text order": [], "sorted": []}
-    peer = None if args.alone else AllenNlp(weights, options)
+    peer = None if args.alone else _peer(weights, options)
     difference = None
     if peer is not None:
         first = sentences[: args.batch_size]

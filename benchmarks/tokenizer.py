@@ -189,6 +189,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7, help="runs per speed; the median counts")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/tokenizer.md")
     options = parser.parse_args()
+    if not (options.shared / "tasks").is_dir():
+        print(f"No treebanks in {options.shared}: nothing measured (give their place as --shared).")
+        return
     rows = [" | ".join(("", *row, "")).strip() for row in measure(options.shared, options.runs)]
     report = "\n".join(
         [

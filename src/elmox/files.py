@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,22 @@ def atomic_directory(path: Path) -> Iterator[Path]:
                 shutil.rmtree(temporary)
 
 
-def write_together(contents: Mapping[Path, bytes | memoryview], force: bool) -> None:
-    """Write several files; they appear when all of them are whole, the last one first."""
+def write_together(contents: Mapping[Path, bytes | Callable[[Path], None]], force: bool) -> None:
+    """Write several files; they appear when all of them are whole, the last one first.
+
+    Args:
+        contents: for each file its bytes, or a function that writes it to the path it is given.
+        force: replace what is there.
+    """
     for path in contents:
         refuse_existing(path, force)
     with ExitStack() as files:
         for path, content in contents.items():
-            files.enter_context(atomic_write(path)).write_bytes(content)
+            temporary = files.enter_context(atomic_write(path))
+            if isinstance(content, bytes):
+                temporary.write_bytes(content)
+            else:
+                content(temporary)
 
 
 def to_json(values: Mapping[str, Any]) -> bytes:

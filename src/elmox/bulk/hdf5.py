@@ -5,10 +5,9 @@ What elmox knows beyond that is JSON in the attribute `elmox` of the file. Files
 open too: bilm-tf's dumps, and those of `allennlp elmo` with their additional `sentence_to_index`.
 """
 
-import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
@@ -17,30 +16,24 @@ from elmox.bulk.durable import sync_file
 from elmox.bulk.layout import Array, read_meta
 from elmox.bulk.parts import Parts
 from elmox.errors import ElmoxError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer, WriteableBuffer
+from elmox.hdf5 import creating_hdf5
 
 _ATTRIBUTE = "elmox"
 
 
 def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
     """Write the entries of all parts into one file."""
-    with _SteadyFile(target) as raw:
-        with h5py.File(raw, "w") as file:
-            file.attrs[_ATTRIBUTE] = json.dumps(meta)
-            for i, entry in enumerate(parts):
-                windows = entry.windows()
-                if len(windows) <= 1:
-                    file.create_dataset(str(i), data=entry[...])
-                else:
-                    dataset = file.create_dataset(str(i), entry.shape, parts.layout.numpy_dtype)
-                    for window in windows:
-                        dataset[..., window, :] = entry[..., window, :]
-                if raw.error is not None:
-                    break
-        if raw.error is not None:
-            raise raw.error
+    with creating_hdf5(target) as hdf5:
+        hdf5.file.attrs[_ATTRIBUTE] = json.dumps(meta)
+        for i, entry in enumerate(parts):
+            windows = entry.windows()
+            if len(windows) <= 1:
+                hdf5.file.create_dataset(str(i), data=entry[...])
+            else:
+                dataset = hdf5.file.create_dataset(str(i), entry.shape, parts.layout.numpy_dtype)
+                for window in windows:
+                    dataset[..., window, :] = entry[..., window, :]
+            hdf5.check()
     sync_file(target)
 
 
@@ -99,92 +92,3 @@ class Hdf5Source:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-class _SteadyFile(io.RawIOBase):
-    """A file for the HDF5 library to write into that never fails in front of it.
-
-    The library does not survive a full disk: it drops errors while objects are released, and then
-    crashes the process. So the first error is kept here for us to look at after each entry, and
-    what the library writes from then on (to close its file in order) stays in memory.
-
-    Attributes:
-        error: the first error of the file system, None while all is well.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Create the file, or empty it."""
-        self.error: OSError | None = None
-        self._file = io.FileIO(path, "w+")
-        self._position = 0
-        self._kept: list[tuple[int, bytes]] = []  # writes since the error, oldest first
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def writable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset`."""
-        if whence == io.SEEK_END:
-            ends = (at + len(data) for at, data in self._kept)
-            offset += max([self._file.seek(0, io.SEEK_END), *ends])
-        elif whence == io.SEEK_CUR:
-            offset += self._position
-        self._position = offset
-        return offset
-
-    def tell(self) -> int:
-        """The position in the file."""
-        return self._position
-
-    def truncate(self, size: int | None = None) -> int:
-        """Set the size of the file."""
-        size = self._position if size is None else size
-        if self.error is None:
-            try:
-                self._file.truncate(size)
-            except OSError as error:
-                self.error = error
-        return size
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill `buffer`, with zeros where there is nothing."""
-        view = memoryview(buffer).cast("B")
-        self._file.seek(self._position)
-        content = bytearray(self._file.read(len(view)).ljust(len(view), b"\0"))
-        here = self._position
-        for at, data in self._kept:
-            start, stop = max(at, here), min(at + len(data), here + len(view))
-            if start < stop:
-                content[start - here : stop - here] = data[start - at : stop - at]
-        view[:] = content
-        self._position += len(view)
-        return len(view)
-
-    def write(self, buffer: "ReadableBuffer") -> int:
-        """Write all of `buffer`."""
-        view = memoryview(buffer).cast("B")
-        rest = view
-        try:
-            self._file.seek(self._position)
-            while rest and self.error is None:
-                rest = rest[self._file.write(rest) or 0 :]
-        except OSError as error:
-            self.error = error
-        if rest:
-            self._kept.append((self._position + len(view) - len(rest), bytes(rest)))
-        self._position += len(view)
-        return len(view)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()

@@ -36,6 +36,7 @@ from torch.nn.utils.rnn import pad_sequence
 from elmox import elmo as elmox_elmo
 from elmox.errors import ElmoxError
 from elmox.files import atomic_write
+from elmox.hdf5 import creating_hdf5
 from elmox.integrations.allennlp_ids import batch_to_ids
 from elmox.integrations.allennlp_module import Elmo, ElmoTokenEmbedder, File, load_files
 
@@ -141,15 +142,17 @@ class ElmoEmbedder:
             raise ElmoxError(f"use_sentence_keys: {line!r} occurs {times} times: use line numbers")
         keys = lines if use_sentence_keys else [str(number) for number in range(len(lines))]
         vectors = self.embed_sentences((line.split() for line in lines), batch_size)
-        with atomic_write(Path(output_file_path)) as temporary, h5py.File(temporary, "w") as file:
+        with atomic_write(Path(output_file_path)) as temporary, creating_hdf5(temporary) as hdf5:
             for key, layers in zip(keys, vectors, strict=True):
                 try:
-                    file.create_dataset(key, data=form(layers))
+                    hdf5.file.create_dataset(key, data=form(layers))
                 except (TypeError, ValueError) as error:
                     raise ElmoxError(f"{key!r} cannot be a key of an HDF5 file: {error}") from error
+                hdf5.check()
             if not (forget_sentences or use_sentence_keys):
                 index = json.dumps(dict(zip(lines, keys, strict=True)))
-                file.create_dataset("sentence_to_index", data=[index], dtype=h5py.string_dtype())
+                strings = h5py.string_dtype()
+                hdf5.file.create_dataset("sentence_to_index", data=[index], dtype=strings)
         input_file.close()
 
     def _embed(self, batch: Sequence[Sequence[str]], convert_to_tensor: bool) -> list[Any]:

@@ -8,7 +8,6 @@ Everything is stored for `x @ W`; the gates lie as input, candidate, forget, out
 are the input's, then the recurrent state's; the forget gate's constant 1 is not in the file.
 """
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,24 +96,23 @@ def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Pat
         )
     arrays = _ai2_arrays(checkpoint.tensors, config)
     options = weights.with_name(f"{weights.stem}_options.json")
-    contents: dict[Path, bytes | memoryview] = {options: to_json(options_from_config(config))}
+    contents: dict[Path, bytes | Callable[[Path], None]] = {
+        options: to_json(options_from_config(config))
+    }
     if checkpoint.words is not None:
         vocab = weights.with_name(f"{weights.stem}_vocab.txt")
         contents[vocab] = "".join(f"{word}\n" for word in checkpoint.words).encode()
-    contents[weights] = _hdf5_image(arrays)
-    write_together(contents, force)
+    write_together(contents | {weights: lambda path: _write_hdf5(path, arrays)}, force)
     return options
 
 
-def _hdf5_image(arrays: Mapping[str, Array]) -> memoryview:
-    """A file's content, made in memory: the HDF5 library does not survive a full disk."""
-    import h5py
+def _write_hdf5(path: Path, arrays: Mapping[str, Array]) -> None:
+    from elmox.hdf5 import creating_hdf5
 
-    image = io.BytesIO()
-    with h5py.File(image, "w") as file:
+    with creating_hdf5(path) as hdf5:
         for name, array in arrays.items():
-            file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
-    return image.getbuffer()
+            hdf5.file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
+            hdf5.check()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from elmox.model.word_cache import WordCache
 from elmox.text.batches import index_sentences
 from elmox.text.words import WordIndexer
 
-CACHED_WORDS = 2**16
+CACHED_WORDS = 2**15
 WORDS_ENCODED_AT_ONCE = 2048
 
 
