@@ -10,13 +10,19 @@ from pathlib import Path
 import numpy as np
 
 SCRIPT = """
-import json, resource, sys
+import json, pathlib, re, resource, sys
 import numpy as np, torch
 from elmox.config import CharCnnConfig, ElmoConfig, LstmConfig
 from elmox.elmo import Elmo
 from elmox.model.checkpoint import Checkpoint
 from elmox.model.init import random_bilm
 from elmox.model.layer_choice import choose_layers
+
+def peak():  # kB; where there is /proc, without what the parent had when it started us
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\\s+(\\d+)", status.read_text())[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 window = int(sys.argv[1])
 config = ElmoConfig(
@@ -26,10 +32,10 @@ config = ElmoConfig(
 elmo = Elmo(Checkpoint(config, random_bilm(config, seed=3).state_dict(), found="random"))
 sentence = [f"w{(i * i) % 499}" for i in range(50_000)]
 elmo.encode_tokens([sentence[:100]])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 choice = choose_layers("top", 3, {})
 vectors, _ = elmo.reader.read([sentence], elmo.start_state(1), choice, window)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+after = peak()
 np.save(sys.argv[2], vectors.values.numpy())
 print(json.dumps((after - before) / 1024))
 """
@@ -48,6 +54,6 @@ def test_fifty_thousand_tokens(tmp_path: Path) -> None:
     ours, expected = np.load(f"{tmp_path}/windowed.npy"), np.load(f"{tmp_path}/whole.npy")
     assert ours.shape == (1, 50_002, 32)
     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-6)
-    # The unwindowed pass holds 2 x 50,000 x 1,024 gate products, 400 MB; the windows do not.
-    assert whole > 350
+    # The unwindowed pass holds the 50,000 x 1,024 gate products of at least one direction, 200 MB.
+    assert whole > 180
     assert windowed < 80

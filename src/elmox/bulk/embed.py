@@ -26,7 +26,7 @@ from elmox.bulk.parts import PART_BYTES, Entry
 from elmox.elmo import Elmo
 from elmox.model.layer_choice import LayerChoice, Layers, choose_layers
 
-CHUNK_BYTES = 2**26  # float32 vectors held at a time
+CHUNK_BYTES = 2**25  # float32 vectors held at a time
 
 
 @dataclass(frozen=True)
