@@ -20,7 +20,7 @@ from elmox.text.batches import index_sentences
 from elmox.text.words import WordIndexer
 
 CACHED_WORDS = 2**15
-WORDS_ENCODED_AT_ONCE = 2048
+WORDS_ENCODED_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)

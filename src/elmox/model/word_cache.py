@@ -80,16 +80,6 @@ class WordCache:
                 _, slot = self._slots.popitem(last=False)
             self._slots[word] = slot
             slots.append(slot)
-        table = self._grown(vectors, 1 + max(slots))
-        table[torch.tensor(slots, device=table.device)] = vectors
-        self._table = table
-
-    def _grown(self, like: Tensor, num_rows: int) -> Tensor:
-        """The table with room for `num_rows`; it doubles, so that a short call stays cheap."""
-        if self._table is not None and len(self._table) >= num_rows:
-            return self._table
-        rows = min(self.capacity, max(1024, 2 * num_rows))
-        table = like.new_zeros(max(rows, num_rows), like.shape[1])
-        if self._table is not None:
-            table[: len(self._table)] = self._table
-        return table
+        if self._table is None:  # zeros cost no memory before they are written to
+            self._table = vectors.new_zeros(self.capacity, vectors.shape[1])
+        self._table[torch.tensor(slots, device=vectors.device)] = vectors
