@@ -52,10 +52,11 @@ class TokenEncoder(nn.Module):
 
     def _spell(self, char_cnn: CharCnn, spelling: Spelling, device: torch.device) -> Tensor:
         characters = _to_device(spelling.ids, device)
+        lengths = torch.from_numpy(spelling.lengths)
         if torch.is_grad_enabled():
-            encoded = cast(Tensor, char_cnn(characters))
+            encoded = cast(Tensor, char_cnn(characters, lengths))
         else:
-            encoded = char_cnn.infer(characters, torch.from_numpy(spelling.lengths))
+            encoded = char_cnn.infer(characters, lengths)
         for highway in self.highways:
             encoded = highway(encoded)
         return encoded

@@ -1,0 +1,261 @@
+"""One LSTM layer with projection and clipping over full rows, with a backward pass of its own.
+
+What `model/lstm.py` says plainly, for training: rows are packed without padding, so all of them run
+all steps. Autograd would keep a dozen tensors a step and add up the weights' gradients step by
+step. Here the forward pass keeps the activated gates and the cells, and the backward pass writes
+the gradients of all gates side by side, so that the weights' gradients are one product at the end.
+
+What is kept of a clipped value is the value *before* clipping, so gradients pass exactly where
+`torch.clamp` lets them pass: within the bounds, both bounds included.
+
+Precision: with bfloat16 inputs and weights the products and the kept gates are bfloat16, cells and
+their gradients float32. With float32 or float64 all is that.
+
+Shapes: D directions, T steps, B rows, P projection, C cells. Gate order: input, forget, output,
+candidate.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmox.ops.lstm import LstmWeights
+
+_aten = torch.ops.aten
+
+
+class _Kept(NamedTuple):
+    """What the backward pass needs of the forward pass. Cells and outputs are not clipped yet."""
+
+    gates: Tensor  # (D, T, B, 4C), activated
+    cells: Tensor  # (D, T, B, C)
+    outputs: Tensor  # (D, T, B, P)
+
+
+class _Gradients(NamedTuple):
+    """What the way back through time leaves."""
+
+    outputs: Tensor  # (D, T, B, P), before clipping
+    gates: Tensor  # (D, T, B, 4C), before activation
+    hidden: Tensor  # (D, B, P), of the start state
+    cell: Tensor  # (D, B, C), of the start state
+    memory: Tensor | None  # (D, T, B, C), no gradient: what was projected
+
+
+def lstm_rows(
+    inputs: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    input_weight: Tensor,
+    recurrent_weight: Tensor,
+    bias: Tensor,
+    projection: Tensor | None,
+    cell_clip: float | None,
+    proj_clip: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Read T steps of every row; gradients reach every tensor given.
+
+    Args:
+        inputs: (D, T, B, P_in).
+        hidden: (D, B, P) start state.
+        cell: (D, B, C) start state; float32 where the rest is bfloat16.
+        input_weight: (D, 4C, P_in).
+        recurrent_weight: (D, 4C, P).
+        bias: (D, 4C), forget bias included.
+        projection: (D, P, C); None where the cells are the output, which is then not clipped.
+        cell_clip: bound of the cells, or None.
+        proj_clip: bound of the projection, or None.
+
+    Returns:
+        Outputs (D, T, B, P); hidden (D, B, P) and cell (D, B, C) after the last step.
+    """
+    if projection is None:
+        proj_clip = None
+    weights = (input_weight, recurrent_weight, bias, projection, cell_clip, proj_clip)
+    found: tuple[Tensor, Tensor, Tensor]
+    found = _LstmRows.apply(inputs, hidden, cell, *weights)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _LstmRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, hidden: Tensor, cell: Tensor, *rest: Any) -> Any:
+        weights = LstmWeights(*rest)
+        kept, last_hidden, last_cell = _read(inputs, hidden, cell, weights)
+        *tensors, cell_clip, proj_clip = rest
+        ctx.save_for_backward(inputs, hidden, cell, *tensors, *kept)
+        ctx.clips = cell_clip, proj_clip
+        ctx.set_materialize_grads(False)
+        return _clip(kept.outputs, proj_clip), last_hidden, last_cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        inputs, hidden, cell, *rest = ctx.saved_tensors
+        weights, kept = LstmWeights(*rest[:4], *ctx.clips), _Kept(*rest[4:])
+        found = _unroll(kept, cell, weights, grads)
+        d_gates = found.gates.flatten(1, 2)  # (D, T*B, 4C)
+        d_inputs = d_input_weight = d_recurrent_weight = d_bias = d_projection = None
+        need = ctx.needs_input_grad
+        if need[0]:
+            d_inputs = torch.bmm(d_gates, weights.input_weight).view_as(inputs)
+        if need[3] or need[4]:
+            earlier = _clip(kept.outputs[:, :-1], weights.proj_clip)
+            before = torch.cat([hidden.unsqueeze(1), earlier], dim=1)
+            read = torch.cat([inputs, before], dim=-1).flatten(1, 2)  # (D, T*B, P_in + P)
+            d_both = torch.bmm(d_gates.transpose(1, 2), read)
+            d_input_weight = d_both[..., : inputs.shape[-1]]
+            d_recurrent_weight = d_both[..., inputs.shape[-1] :]
+        if need[5]:  # a product with ones: several times faster on a CPU than a sum
+            ones = d_gates.new_ones(1, 1, 1).expand(len(d_gates), 1, d_gates.shape[1])
+            d_bias = torch.bmm(ones, d_gates).squeeze(1)
+        if need[6] and found.memory is not None:
+            d_outputs = found.outputs.flatten(1, 2)
+            d_projection = torch.bmm(d_outputs.transpose(1, 2), found.memory.flatten(1, 2))
+        d_weights = d_input_weight, d_recurrent_weight, d_bias, d_projection
+        return d_inputs, found.hidden, found.cell, *d_weights, None, None
+
+
+def _read(
+    inputs: Tensor, hidden: Tensor, cell: Tensor, w: LstmWeights
+) -> tuple[_Kept, Tensor, Tensor]:
+    """The forward pass: what to keep, and the state after the last step."""
+    shape, num_cells = inputs.shape[:3], cell.shape[2]
+    products = torch.baddbmm(
+        w.bias.unsqueeze(1), inputs.flatten(1, 2), w.input_weight.transpose(1, 2)
+    )
+    kept = _Kept(
+        gates=products.view(*shape, 4 * num_cells),
+        cells=cell.new_empty(*shape, num_cells),
+        outputs=inputs.new_empty(*shape, hidden.shape[2]),
+    )
+    recurrent = w.recurrent_weight.transpose(1, 2)
+    outward = None if w.projection is None else w.projection.transpose(1, 2)
+    for gates, new_cell, new_hidden in zip(*(part.unbind(1) for part in kept), strict=True):
+        _activate_(gates.baddbmm_(hidden, recurrent))
+        input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=-1)
+        torch.mul(cell, forget_gate, out=new_cell).addcmul_(input_gate, candidate)
+        cell = _clip(new_cell, w.cell_clip)
+        memory = _tanh(cell).mul_(output_gate)
+        if outward is None:
+            new_hidden.copy_(memory)
+        else:
+            torch.bmm(memory.to(inputs.dtype), outward, out=new_hidden)
+        hidden = _clip(new_hidden, w.proj_clip)
+    return kept, hidden.clone(), cell.clone()
+
+
+def _unroll(
+    kept: _Kept, cell: Tensor, w: LstmWeights, grads: tuple[Tensor | None, ...]
+) -> _Gradients:
+    """The way back through time, from the last step to the first.
+
+    Args:
+        kept: of the forward pass.
+        cell: the start state.
+        w: the weights.
+        grads: gradients of outputs, last hidden and last cell state; None for zeros.
+    """
+    d_outputs, d_hidden, d_cell = grads
+    d_outputs = torch.zeros_like(kept.outputs) if d_outputs is None else d_outputs.clone()
+    d_hidden = d_outputs.new_zeros(()) if d_hidden is None else d_hidden
+    d_cell = torch.zeros_like(cell) if d_cell is None else d_cell.clone()
+    d_gates = torch.empty_like(kept.gates)
+    memory = None if w.projection is None else kept.gates.new_empty(kept.cells.shape)
+    cell_edge, proj_edge = _edge(w.cell_clip, cell.dtype), _edge(w.proj_clip, d_outputs.dtype)
+    squashed, through = torch.empty_like(cell), torch.empty_like(cell)
+    clipped = _clip(kept.cells[:, -1], w.cell_clip)
+    for t in reversed(range(len(kept.gates[0]))):
+        gates, d_step = kept.gates[:, t], d_outputs[:, t].add_(d_hidden)
+        _zero_beyond_(d_step, kept.outputs[:, t], proj_edge)
+        d_memory = d_step if w.projection is None else torch.bmm(d_step, w.projection)
+        _, forget_gate, output_gate, _ = gates.chunk(4, dim=-1)
+        _tanh(clipped, out=squashed)
+        if memory is not None:
+            torch.mul(squashed, output_gate, out=memory[:, t])
+        torch.mul(d_memory, output_gate, out=through)
+        d_cell.add_(_aten.tanh_backward.grad_input(through, squashed, grad_input=through))
+        _zero_beyond_(d_cell, kept.cells[:, t], cell_edge)
+        clipped = _clip(kept.cells[:, t - 1], w.cell_clip) if t else cell
+        _fill_gates(d_gates[:, t], gates, d_memory, squashed, d_cell, clipped)
+        d_cell.mul_(forget_gate)
+        d_hidden = torch.bmm(d_gates[:, t], w.recurrent_weight)
+    return _Gradients(d_outputs, d_gates, d_hidden, d_cell, memory)
+
+
+def _fill_gates(
+    d_gates: Tensor,
+    gates: Tensor,
+    d_memory: Tensor,
+    squashed: Tensor,
+    d_cell: Tensor,
+    earlier: Tensor,
+) -> None:
+    """Gradients of one step's gates before activation.
+
+    Args:
+        d_gates: (D, B, 4C), to be filled.
+        gates: (D, B, 4C), activated.
+        d_memory: (D, B, C), of output gate * tanh(cell).
+        squashed: (D, B, C), tanh(cell).
+        d_cell: (D, B, C), of the new cell before clipping.
+        earlier: (D, B, C), the cell before the step.
+    """
+    input_gate, _, _, candidate = gates.chunk(4, dim=-1)
+    d_input, d_forget, d_output, d_candidate = d_gates.chunk(4, dim=-1)
+    torch.mul(d_cell, candidate, out=d_input)
+    torch.mul(d_cell, earlier, out=d_forget)
+    torch.mul(d_memory, squashed, out=d_output)
+    torch.mul(d_cell, input_gate, out=d_candidate)
+    num_sigmoids = 3 * d_cell.shape[-1]
+    d_sigmoids, sigmoids = d_gates[..., :num_sigmoids], gates[..., :num_sigmoids]
+    _aten.sigmoid_backward.grad_input(d_sigmoids, sigmoids, grad_input=d_sigmoids)
+    _aten.tanh_backward.grad_input(d_candidate, candidate, grad_input=d_candidate)
+
+
+def _activate_(gates: Tensor) -> None:
+    """Activate (D, B, 4C) in place."""
+    num_sigmoids = gates.shape[-1] // 4 * 3
+    candidate = gates[..., num_sigmoids:]
+    if _tanh_is_slow(gates):
+        candidate.mul_(2)
+        gates.sigmoid_()
+        candidate.mul_(2).sub_(1)
+    else:
+        gates[..., :num_sigmoids].sigmoid_()
+        candidate.tanh_()
+
+
+def _tanh(x: Tensor, out: Tensor | None = None) -> Tensor:
+    if _tanh_is_slow(x):
+        return torch.mul(x, 2, out=out).sigmoid_().mul_(2).sub_(1)
+    return torch.tanh(x, out=out)
+
+
+def _tanh_is_slow(x: Tensor) -> bool:
+    """On a CPU torch's tanh costs six times its sigmoid, and tanh(x) = 2 sigmoid(2x) - 1.
+
+    Its error is that of numbers near 1 everywhere, which is too much in bfloat16.
+    """
+    return x.device.type == "cpu" and x.dtype == torch.float32
+
+
+def _clip(x: Tensor, bound: float | None) -> Tensor:
+    return x if bound is None else x.clamp(-bound, bound)
+
+
+def _edge(bound: float | None, dtype: torch.dtype) -> float | None:
+    """The next number beyond a bound."""
+    if bound is None:
+        return None
+    beyond = torch.nextafter(torch.tensor(bound, dtype=dtype), torch.tensor(math.inf, dtype=dtype))
+    return beyond.item()
+
+
+def _zero_beyond_(gradient: Tensor, x: Tensor, edge: float | None) -> None:
+    """Zero a gradient in place where |x| >= edge: one pass, by hardtanh's derivative."""
+    if edge is not None:
+        _aten.hardtanh_backward.grad_input(gradient, x, -edge, edge, grad_input=gradient)
