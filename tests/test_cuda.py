@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from golden import BILM_FIXTURES, golden_calls
+from language_models import tiny_lm
 from shared_data import needs_shared
 
 from elmox import Elmo, ElmoEmbedding
@@ -87,3 +88,21 @@ def test_a_moved_model_forgets_nothing(small: Elmo, tmp_path: Path) -> None:
     expected = elmo.encode_tokens(SENTENCES)
     compare(elmo.encode_tokens(SENTENCES, device="cuda"), expected, 1e-4)
     compare(elmo.encode_tokens(SENTENCES, device="cpu"), expected, 1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.2)])
+def test_the_language_model_says_the_same(tmp_path: Path, dtype: str, tolerance: float) -> None:
+    lm = tiny_lm(tmp_path)
+    here, there = lm.elmo(), lm.elmo().to("cuda", dtype)
+    sentences = [["The", "cat", "sat", "."], ["the", "dog"], []]
+    for a, b in zip(there.score(sentences), here.score(sentences), strict=True):
+        np.testing.assert_allclose(a.forward, b.forward, rtol=0, atol=tolerance)
+        assert a.backward is not None
+        assert b.backward is not None
+        np.testing.assert_allclose(a.backward, b.backward, rtol=0, atol=tolerance)
+    perplexity = here.evaluate(sentences).perplexity
+    assert there.evaluate(sentences).perplexity == pytest.approx(perplexity, rel=tolerance)
+    assert there.language_model.softmax.num_words == 11
+    likely = dict(here.predict(sentences[0], 1, 99))
+    for word, probability in there.predict(sentences[0], 1, 99):
+        assert probability == pytest.approx(likely[word], abs=tolerance)

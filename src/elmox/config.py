@@ -6,9 +6,11 @@ The names are the paper's; the numbers of AI2's released models are the defaults
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from elmox.errors import ElmoxError
+
+T = TypeVar("T")
 
 Activation = Literal["relu", "tanh"]
 Inventory = Literal["bytes", "unicode"]
@@ -201,10 +203,15 @@ def config_from_dict(values: Mapping[str, Any], source: str) -> ElmoConfig:
         values: nested dictionaries with the field names above.
         source: where they came from, for the error message.
     """
+    return validated(ElmoConfig, values, source)
+
+
+def validated(kind: type[T], values: Mapping[str, Any], source: str) -> T:
+    """Check untrusted values against a dataclass and make one; `source` is for the message."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(ElmoConfig).validate_python(dict(values))
+        return TypeAdapter(kind).validate_python(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the configuration"

@@ -3,14 +3,16 @@
     elmo = Elmo.from_pretrained("weights.hdf5")
     elmo.encode(["I will buy you a present."])                       # (1, D)
     elmo.encode_tokens([["Live", "in", "the", "present"]])           # [(4, D)]
+    elmo.predict("I will buy you a ___.")                            # if it has a softmax
 
 Vectors are deterministic: the same sentence gives the same vector alone, in any batch, in any
 order. Whoever wants the legacy behaviour, in which LSTM state runs on from call to call, asks for
 `elmo.stateful()`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -21,7 +23,17 @@ from elmox.errors import ElmoxError
 from elmox.hub import load_checkpoint, write_directory
 from elmox.model.batched import BatchOptions, encode_batches
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer
+from elmox.model.evaluation import Evaluation
+from elmox.model.language_model import (
+    Direction,
+    LanguageModel,
+    Prediction,
+    SentenceScore,
+    build_language_model,
+    position_of_blank,
+)
 from elmox.model.layer_choice import Layers, choose_layers
+from elmox.model.perplexity import NUM_ROWS
 from elmox.model.reader import Reader
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import CarriedState, LstmState
@@ -64,6 +76,8 @@ class Elmo:
         options: str | Path | None = None,
         vocab: str | Path | None = None,
         token_embeddings: str | Path | None = None,
+        softmax: str | Path | None = None,
+        softmax_vocab: str | Path | None = None,
         state: StateMode = "zero",
         device: str | torch.device | None = None,
         dtype: str | torch.dtype = "float32",
@@ -77,6 +91,9 @@ class Elmo:
             options: the options file of legacy weights, where it does not lie beside them.
             vocab: the vocabulary of a legacy word model or of `token_embeddings`.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
+            softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
+                may have one of its own.
+            softmax_vocab: the vocabulary of `softmax`.
             state: "zero" starts every sentence from nothing; "warm" from the state stored with the
                 model (see `warm_up`).
             device: "cpu", "cuda", ...; a GPU if there is one by default.
@@ -86,7 +103,8 @@ class Elmo:
             raise ElmoxError(
                 "no model comes with this version of elmox: give the path of one to from_pretrained"
             )
-        elmo = cls(load_checkpoint(path, options, vocab, token_embeddings), str(path))
+        checkpoint = load_checkpoint(path, options, vocab, token_embeddings, softmax, softmax_vocab)
+        elmo = cls(checkpoint, str(path))
         elmo.to(device or default_device(), dtype)
         elmo.state = state
         return elmo
@@ -201,6 +219,78 @@ class Elmo:
         if not pooled:  # the shape of no sentences is that of one empty sentence, less the sentence
             return self.encode([[]], layers=layers, convert_to_tensor=convert_to_tensor)[:0]
         return torch.stack(pooled) if convert_to_tensor else np.stack(pooled)
+
+    @cached_property
+    def language_model(self) -> LanguageModel:
+        """The biLM with its softmax, which is read when this is first used."""
+        return build_language_model(self._checkpoint, self.reader)
+
+    def score(
+        self,
+        sentences: str | Sequence[Text],
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[SentenceScore]:
+        """Log-probabilities of sentences and of their words, each sentence by itself.
+
+        Words outside the softmax's vocabulary are scored as `<UNK>`, and flagged.
+
+        Args:
+            sentences: strings, which the model's own tokeniser splits, or lists of tokens.
+            batch_size: most sentences in a batch; None for no limit.
+            batch_tokens: most tokens in a batch; None for what suits the device.
+            show_progress_bar: on stderr.
+        """
+        options = BatchOptions(batch_size, batch_tokens, show_progress_bar)
+        return self.language_model.score(self.tokens_of(sentences), self.start_state, options)
+
+    def predict(
+        self,
+        sentence: Text,
+        position: int | None = None,
+        k: int = 10,
+        direction: Direction = "both",
+    ) -> list[Prediction]:
+        """The likeliest words at a position of a sentence.
+
+        Args:
+            sentence: a string, which the model's own tokeniser splits, or a list of tokens.
+            position: of the word in question, counted from 0; the word there is not looked at. Its
+                number of words is the place after the last one. None: where the token `___` is.
+            k: how many words.
+            direction: "left" looks at the words to its left, "right" at those to its right, "both"
+                multiplies the two probabilities of each word and makes them sum to 1 again.
+
+        Returns:
+            Words of the softmax's vocabulary, likeliest first. `</S>` means that the sentence ends
+            there (from the left), `<S>` that it begins, `<UNK>` a word outside the vocabulary.
+        """
+        tokens = self._tokens(0, sentence)
+        place = position_of_blank(tokens) if position is None else position
+        return self.language_model.predict(tokens, place, self.start_state, k, direction)
+
+    def evaluate(
+        self,
+        sentences: str | Iterable[Text],
+        *,
+        num_rows: int = NUM_ROWS,
+        show_progress_bar: bool = False,
+    ) -> Evaluation:
+        """Perplexity of running text by the full softmax, and bits per character.
+
+        As in the paper, sentences are read one after the other and the LSTMs' state runs on.
+
+        Args:
+            sentences: of a text, in its order: strings or lists of tokens. Empty ones are left out.
+            num_rows: parts of the text that are read side by side, each from zero state; short
+                texts have fewer.
+            show_progress_bar: on stderr.
+        """
+        texts = [sentences] if isinstance(sentences, str) else sentences
+        tokens = (self._tokens(number, sentence) for number, sentence in enumerate(texts))
+        return self.language_model.evaluate(tokens, num_rows, show_progress_bar)
 
     def tokenize(self, text: str) -> list[str]:
         """Split a raw sentence as this model's training text was split."""

@@ -2,6 +2,8 @@
 
 config.json           architecture, tokeniser, format number
 model.safetensors     the biLM
+softmax.safetensors   the language model's output layer    (if any; read when it is first used)
+vocab.txt             the words that it predicts           (if any)
 state.safetensors     the warm start state                 (if any)
 mixes.safetensors     learned mixes, by name               (if any)
 characters.json       inventory of code points             (ELMoForManyLangs models)
@@ -12,6 +14,8 @@ README.md             the model card
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,14 +24,19 @@ from torch import Tensor
 from elmox.config import LstmConfig, config_from_dict
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
+from elmox.legacy.ai2_softmax import read_ai2_softmax
 from elmox.legacy.many_langs import CHARACTER_MARKS
 from elmox.legacy.recognize import read_legacy
-from elmox.model.checkpoint import Checkpoint
+from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import LstmState
+from elmox.tensors import read_tensors, write_tensors
+from elmox.text.vocab import SPECIAL_WORDS, read_vocab, vocab_file
 
 MODEL_TYPE = "elmo"
 FORMAT = 1
+SOFTMAX_FILE = "softmax.safetensors"
+VOCAB_FILE = "vocab.txt"
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FILES = ("*.json", "*.safetensors", "*.hdf5", "*.pkl", "*.dic", "vocab.txt")
@@ -38,6 +47,8 @@ def load_checkpoint(
     options: str | Path | None = None,
     vocab: str | Path | None = None,
     token_embeddings: str | Path | None = None,
+    softmax: str | Path | None = None,
+    softmax_vocab: str | Path | None = None,
 ) -> Checkpoint:
     """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
 
@@ -46,6 +57,8 @@ def load_checkpoint(
         options: the options file of legacy weights, where it does not lie beside them.
         vocab: the input vocabulary of legacy word models and of `token_embeddings`.
         token_embeddings: bilm-tf's cached token vectors.
+        softmax: AI2's softmax file, for models that have none of their own.
+        softmax_vocab: the vocabulary of `softmax`.
     """
     where = Path(path)
     if not where.exists():
@@ -60,8 +73,12 @@ def load_checkpoint(
         ):
             if given is not None:
                 raise ElmoxError(f"{where} is complete in itself: leave out {name}={given}")
-        return read_directory(where)
-    return read_legacy(where, _path(options), _path(vocab), _path(token_embeddings))
+        checkpoint = read_directory(where)
+        if checkpoint.softmax is not None and softmax is not None:
+            raise ElmoxError(f"{where} has a softmax of its own: leave out softmax={softmax}")
+    else:
+        checkpoint = read_legacy(where, _path(options), _path(vocab), _path(token_embeddings))
+    return _with_softmax(checkpoint, _path(softmax), _path(softmax_vocab))
 
 
 def is_model_directory(path: Path) -> bool:
@@ -85,7 +102,7 @@ def read_directory(folder: Path) -> Checkpoint:
     num_characters = char_cnn.num_characters if char_cnn and spells_unicode else None
     return Checkpoint(
         config=config,
-        tensors=_read_safetensors(folder / "model.safetensors"),
+        tensors=read_tensors(folder / "model.safetensors"),
         found=f"elmox model directory {folder.resolve().name}",
         characters=_read_strings(folder / "characters.json", num_characters, CHARACTER_MARKS),
         words=_read_strings(
@@ -95,6 +112,7 @@ def read_directory(folder: Path) -> Checkpoint:
         ),
         mixes=_read_mixes(folder / "mixes.safetensors", config.num_layers),
         warm_state=_read_state(folder / "state.safetensors", config.lstm),
+        softmax=_stored_softmax(folder),
     )
 
 
@@ -106,18 +124,54 @@ def write_directory(checkpoint: Checkpoint, folder: Path, force: bool = False) -
     with atomic_directory(folder) as new:
         settings = {"model_type": MODEL_TYPE, "format": FORMAT, **checkpoint.config.to_dict()}
         (new / "config.json").write_bytes(to_json(settings))
-        _write_safetensors(checkpoint.tensors, new / "model.safetensors")
+        write_tensors(checkpoint.tensors, new / "model.safetensors")
+        if checkpoint.softmax is not None:
+            write_tensors(checkpoint.softmax.tensors, new / SOFTMAX_FILE)
+            (new / VOCAB_FILE).write_bytes(vocab_file(checkpoint.softmax.vocab))
         if checkpoint.warm_state is not None:
             state = checkpoint.warm_state
             parts = {"hidden": state.hidden, "cell": state.cell}
-            _write_safetensors(parts, new / "state.safetensors")
+            write_tensors(parts, new / "state.safetensors")
         if checkpoint.mixes:
-            _write_safetensors(_mix_tensors(checkpoint.mixes), new / "mixes.safetensors")
+            write_tensors(_mix_tensors(checkpoint.mixes), new / "mixes.safetensors")
         for name, strings in (("characters", checkpoint.characters), ("words", checkpoint.words)):
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
                 (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         (new / "README.md").write_text(_card(checkpoint), encoding="utf-8")
+
+
+def _with_softmax(checkpoint: Checkpoint, softmax: Path | None, vocab: Path | None) -> Checkpoint:
+    """The same model with AI2's softmax, if one is given."""
+    if softmax is None and vocab is None:
+        return checkpoint
+    if softmax is None or vocab is None:
+        given = f"softmax={softmax}" if vocab is None else f"softmax_vocab={vocab}"
+        raise ElmoxError(f"{given}: give the softmax file and its vocabulary together")
+    for path in (softmax, vocab):
+        if not path.is_file():
+            raise ElmoxError(f"{path} does not exist: expected AI2's softmax file, its vocabulary")
+    dim = checkpoint.config.lstm.projection_dim
+    return replace(
+        checkpoint, softmax=StoredSoftmax(partial(read_ai2_softmax, softmax, vocab, dim))
+    )
+
+
+def _stored_softmax(folder: Path) -> StoredSoftmax | None:
+    """The softmax of a model directory, not read yet."""
+    missing = [name for name in (SOFTMAX_FILE, VOCAB_FILE) if not (folder / name).is_file()]
+    if len(missing) == 1:
+        raise ElmoxError(
+            f"{folder} lacks {missing[0]}: a softmax is {SOFTMAX_FILE} and {VOCAB_FILE}, or neither"
+        )
+    return None if missing else StoredSoftmax(partial(_read_softmax, folder))
+
+
+def _read_softmax(folder: Path) -> Softmax:
+    words = read_vocab(folder / VOCAB_FILE).words
+    if words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
+        raise ElmoxError(f"{folder / VOCAB_FILE} does not begin with {', '.join(SPECIAL_WORDS)}")
+    return Softmax(read_tensors(folder / SOFTMAX_FILE), words, str(folder / SOFTMAX_FILE))
 
 
 def _mix_tensors(mixes: Mapping[str, Mix]) -> dict[str, Tensor]:
@@ -131,7 +185,7 @@ def _mix_tensors(mixes: Mapping[str, Mix]) -> dict[str, Tensor]:
 def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
     if not path.is_file():
         return {}
-    tensors = _read_safetensors(path)
+    tensors = read_tensors(path)
     names = [name.removesuffix(".weights") for name in tensors if name.endswith(".weights")]
     mixes = {}
     for name in names:
@@ -144,7 +198,7 @@ def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
 def _read_state(path: Path, lstm: LstmConfig) -> LstmState | None:
     if not path.is_file():
         return None
-    tensors = _read_safetensors(path)
+    tensors = read_tensors(path)
     rows = (lstm.num_layers, lstm.num_directions, 1)
     return LstmState(
         _checked(tensors, "hidden", (*rows, lstm.projection_dim), path),
@@ -181,31 +235,6 @@ def _read_strings(path: Path, number: int | None, marks: tuple[str, ...]) -> tup
     return tuple(strings)
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except SafetensorError as error:
-        raise ElmoxError(f"{path} is damaged or cut short: {error}") from error
-    for name, tensor in tensors.items():
-        if not tensor.is_floating_point():
-            raise ElmoxError(f"{path}: {name} holds {tensor.dtype}, expected floating point")
-    return tensors
-
-
-def _write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        save_file(plain, path, metadata={"format": "pt"})
-    except SafetensorError as error:  # a full disk; its own words say so
-        raise OSError(str(error)) from error
-
-
 def _download(hub_id: str) -> Path:
     """Fetch a model from the hub; after the first time it is found in the local cache."""
     from huggingface_hub import snapshot_download
@@ -240,6 +269,7 @@ Made from: {checkpoint.found}.
 | LSTMs | {directions}, {lstm.num_layers} x {lstm.cell_dim} cells -> {lstm.projection_dim} |
 | layers x width of a vector | {config.num_layers} x {config.dim} |
 | tokeniser | {config.text.tokenizer} |
+| softmax (predicts words) | {"yes" if checkpoint.softmax else "no"} |
 | warm start state | {"yes" if checkpoint.warm_state else "no"} |
 | mixes | {", ".join(checkpoint.mixes) or "none"} |
 

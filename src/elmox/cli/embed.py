@@ -82,8 +82,8 @@ def command(
     Entry i of the output is line i of the input; an empty line is an empty entry. Read it with
     elmox.open_vectors(OUTPUT)[i]. Killed at any moment, the same command goes on where it was.
     """
-    # oneDNN keeps the code that it compiled for the last thousand shapes, which is some 500 MB after
-    # a few million tokens; the last 64 serve as well. It asks when it is first used.
+    # oneDNN keeps the code that it compiled for the last thousand shapes, some 500 MB after a few
+    # million tokens; the last 64 serve as well. It asks when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     from elmox.bulk.embed import embed_file
     from elmox.elmo import Elmo

@@ -48,6 +48,7 @@ def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[
         f"{cnn.num_highways} highway{'' if cnn.num_highways == 1 else 's'}",
         "input_words": config.words and config.words.num_words,
         "tokenizer": config.text.tokenizer,
+        "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
         "config": config.to_dict(),

@@ -29,3 +29,21 @@ Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an ex
 Device: TypeAlias = Annotated[
     str | None, typer.Option(help="cpu, cuda, ...; a GPU if there is one by default.")
 ]
+SoftmaxFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--softmax", help="AI2's softmax file, for a model that has none of its own."),
+]
+SoftmaxVocab: TypeAlias = Annotated[
+    Path | None, typer.Option("--softmax-vocab", help="The vocabulary of --softmax.")
+]
+TextFile: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEXT",
+        help="Text, a tokenised sentence per line; .jsonl with tokens or text; - for stdin.",
+        show_default=False,
+    ),
+]
+Raw: TypeAlias = Annotated[
+    bool, typer.Option("--raw", help="Lines are running text: split and tokenise them.")
+]

@@ -8,29 +8,21 @@ Everything is stored for `x @ W`; the gates lie as input, candidate, forget, out
 are the input's, then the recurrent state's; the forget gate's constant 1 is not in the file.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.config import NUM_BYTE_CHARACTERS, ElmoConfig
 from elmox.errors import ElmoxError
-from elmox.files import to_json, write_together
+from elmox.files import refuse_existing, to_json, write_together
+from elmox.legacy.ai2_softmax import ai2_softmax_files
+from elmox.legacy.hdf5_arrays import Array, Read, array_reader, opened_hdf5, write_hdf5
 from elmox.legacy.options import options_from_config, word_config
 from elmox.model.checkpoint import Checkpoint
-from elmox.text.vocab import Vocab
-
-if TYPE_CHECKING:
-    import h5py
-
-Array = NDArray[np.float32]
-# Reads one dataset after checking its shape; the string says in the options' words what it must be.
-Read = Callable[[str, tuple[int, ...], str], Array]
+from elmox.text.vocab import Vocab, vocab_file
 
 _GATES_FROM_FILE = [0, 2, 3, 1]  # i, j, f, o -> input, forget, output, candidate
 _GATES_TO_FILE = [0, 3, 1, 2]
@@ -53,8 +45,8 @@ def read_ai2(
         token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
     """
     tensors: dict[str, Tensor] = {}
-    with _opened(weights) as file:
-        read = _reader(file, weights, options_source)
+    with opened_hdf5(weights) as file:
+        read = array_reader(file, weights, options_source)
         found = f"AI2 (bilm-tf) weights {weights.name}"
         if config.char_cnn is None and "char_embed" in file:
             raise ElmoxError(
@@ -80,7 +72,8 @@ def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Pat
 
     Args:
         checkpoint: a model that spells bytes or reads word ids.
-        weights: the file to write; NAME_options.json (and NAME_vocab.txt) appear beside it.
+        weights: the file to write; NAME_options.json appears beside it, of word models also
+            NAME_vocab.txt, of models with a softmax NAME_softmax.hdf5 and NAME_vocab.txt.
         force: replace what is there.
 
     Returns:
@@ -99,58 +92,22 @@ def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Pat
     contents: dict[Path, bytes | Callable[[Path], None]] = {
         options: to_json(options_from_config(config))
     }
+    vocab = weights.with_name(f"{weights.stem}_vocab.txt")
     if checkpoint.words is not None:
-        vocab = weights.with_name(f"{weights.stem}_vocab.txt")
-        contents[vocab] = "".join(f"{word}\n" for word in checkpoint.words).encode()
-    write_together(contents | {weights: lambda path: _write_hdf5(path, arrays)}, force)
+        contents[vocab] = vocab_file(checkpoint.words)
+    softmax = weights.with_name(f"{weights.stem}_softmax.hdf5")
+    refuse_existing(softmax, force)
+    if checkpoint.softmax is not None:
+        if checkpoint.words not in (None, checkpoint.softmax.vocab):
+            raise ElmoxError(
+                "AI2's word models predict the words that they read, this one predicts others: "
+                "leave its softmax out (--no-softmax), or make a native directory instead"
+            )
+        contents |= ai2_softmax_files(checkpoint.softmax, softmax, vocab)
+    write_together(contents | {weights: lambda path: write_hdf5(path, arrays)}, force)
+    if checkpoint.softmax is None:
+        softmax.unlink(missing_ok=True)  # it belonged to the weights that were replaced
     return options
-
-
-def _write_hdf5(path: Path, arrays: Mapping[str, Array]) -> None:
-    from elmox.hdf5 import creating_hdf5
-
-    with creating_hdf5(path) as hdf5:
-        for name, array in arrays.items():
-            hdf5.file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
-            hdf5.check()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator["h5py.File"]:
-    import h5py
-
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist") from None
-    except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own
-        raise ElmoxError(
-            f"{path} cannot be read as HDF5, it is damaged, cut short or another format: {error}"
-        ) from error
-
-
-def _reader(file: "h5py.File", weights: Path, options_source: str) -> Read:
-    def read(name: str, shape: tuple[int, ...], meaning: str) -> Array:
-        if name not in file:
-            raise ElmoxError(
-                f"{weights} lacks the array {name}: {options_source} asks for it with shape "
-                f"{shape} = {meaning}"
-            )
-        dataset = file[name]
-        if not hasattr(dataset, "shape"):
-            raise ElmoxError(f"{weights}: {name} is a group, expected an array")
-        if dataset.shape != shape:
-            raise ElmoxError(
-                f"{weights}: {name} has shape {dataset.shape}, but {options_source} asks for "
-                f"{shape} = {meaning}: the two files do not belong together"
-            )
-        try:
-            return np.asarray(dataset[()], dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise ElmoxError(f"{weights}: {name} does not hold numbers: {error}") from error
-
-    return read
 
 
 def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Array:
@@ -161,8 +118,8 @@ def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Arra
     for word in (config.text.begin, config.text.end):
         if word not in vocab:
             raise ElmoxError(f"{vocab.source} lacks {word}, which bounds every sentence")
-    with _opened(path) as file:
-        read = _reader(file, path, vocab.source)
+    with opened_hdf5(path) as file:
+        read = array_reader(file, path, vocab.source)
         shape = (len(vocab), config.lstm.projection_dim)
         return read("embedding", shape, "(words of the vocabulary, projection_dim)")
 

@@ -10,17 +10,19 @@
 import re
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.legacy.ai2 import read_ai2
+from elmox.legacy.ai2_softmax import read_ai2_softmax
 from elmox.legacy.allennlp import read_allennlp
 from elmox.legacy.archives import archive_kind, extract
 from elmox.legacy.many_langs import read_many_langs
 from elmox.legacy.options import config_from_options
 from elmox.legacy.torch_names import load_plain_tensors
-from elmox.model.checkpoint import Checkpoint
+from elmox.model.checkpoint import Checkpoint, StoredSoftmax
 from elmox.text.vocab import read_vocab
 
 _HDF5 = (".hdf5", ".h5")
@@ -46,7 +48,8 @@ def read_legacy(
     if path.is_dir():
         return _read_directory(path, options, vocab, token_embeddings)
     if _is_hdf5(path):
-        return _read_hdf5(path, options or _options_beside(path), vocab, token_embeddings)
+        model = _read_hdf5(path, options or _options_beside(path), vocab, token_embeddings)
+        return replace(model, softmax=_softmax_beside(path, model.config.lstm.projection_dim))
     if archive_kind(path):
         return _read_archive(path, options, vocab, token_embeddings)
     if path.suffix in _HDF5:
@@ -84,7 +87,7 @@ def _read_directory(
             given = None if options is None else read_json(options)
             return read_allennlp(tensors, given, str(folder))
     files = [path for path in folder.iterdir() if _wanted(path.name) and path != token_embeddings]
-    weights = sorted(path for path in files if path.suffix in _HDF5)
+    weights = sorted(p for p in files if p.suffix in _HDF5 and "softmax" not in p.stem)
     if len(weights) > 1:
         names = ", ".join(p.name for p in weights)
         raise ElmoxError(f"{folder} holds several weight files ({names}): name the one to load")
@@ -146,6 +149,15 @@ def _vocab_beside(weights: Path) -> Path | None:
         if (weights.parent / name).is_file():
             return weights.parent / name
     return None
+
+
+def _softmax_beside(weights: Path, dim: int) -> StoredSoftmax | None:
+    """The softmax that `write_ai2` puts beside weights. AI2's own has a name of another kind."""
+    softmax = weights.with_name(f"{weights.stem}_softmax.hdf5")
+    vocab = weights.with_name(f"{weights.stem}_vocab.txt")
+    if not (softmax.is_file() and vocab.is_file()):
+        return None
+    return StoredSoftmax(partial(read_ai2_softmax, softmax, vocab, dim))
 
 
 def _allennlp_options(folder: Path, archive: Path | None) -> Path | None:

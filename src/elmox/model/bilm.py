@@ -102,7 +102,8 @@ class BiLm(nn.Module):
 
         Args:
             vectors: (U, P) vectors of the distinct words.
-            index: (N,) the word of each token, sentence after sentence.
+            index: (N,) the word of each token, sentence after sentence; (D, N) where the directions
+                read different words.
             lengths: (B,) tokens of each sentence.
             state: start state of the B rows.
             emit: called with every window; its tensors may be kept.
@@ -116,7 +117,8 @@ class BiLm(nn.Module):
         order = time_major(lengths)
         rows = torch.from_numpy(order.rows).to(device)
         places = np.stack([order.forward, order.backward][: config.num_directions])
-        words = torch.from_numpy(index[places]).to(device)
+        index = np.broadcast_to(index, places.shape)
+        words = torch.from_numpy(np.take_along_axis(index, places, axis=1)).to(device)
         where = torch.from_numpy(places).to(device)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
         kernels = self._kernels.get(

@@ -4,8 +4,9 @@ Readers of native and legacy formats return a `Checkpoint`; everything else take
 once, here, so that a bad file is found at loading with a message that names the array.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,9 +15,54 @@ from elmox.config import ElmoConfig
 from elmox.errors import ElmoxError
 from elmox.model.bilm import BiLm
 from elmox.model.scalar_mix import Mix
+from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
 from elmox.model.state import LstmState
 from elmox.text.vocab import Vocab
 from elmox.text.words import WordIndexer
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The language model's output layer.
+
+    Attributes:
+        tensors: the state dict of a `FullSoftmax` or `AdaptiveSoftmax`.
+        vocab: the words it predicts, `SPECIAL_WORDS` first.
+        source: where it was read, for error messages.
+    """
+
+    tensors: Mapping[str, Tensor]
+    vocab: tuple[str, ...]
+    source: str = "the softmax"
+
+
+@dataclass(frozen=True)
+class StoredSoftmax:
+    """A softmax that is read when it is first looked at.
+
+    It can be four times as large as the rest of a model, and whoever wants vectors never looks.
+    """
+
+    read: Callable[[], Softmax]
+
+    @cached_property
+    def _softmax(self) -> Softmax:
+        return self.read()
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """See `Softmax`."""
+        return self._softmax.tensors
+
+    @property
+    def vocab(self) -> tuple[str, ...]:
+        """See `Softmax`."""
+        return self._softmax.vocab
+
+    @property
+    def source(self) -> str:
+        """See `Softmax`."""
+        return self._softmax.source
 
 
 @dataclass(frozen=True)
@@ -31,6 +77,7 @@ class Checkpoint:
         words: the input vocabulary of models that read word ids.
         mixes: learned mixes, by name.
         warm_state: the stored start state (one row), if any.
+        softmax: the language model's output layer, if any.
     """
 
     config: ElmoConfig
@@ -40,6 +87,7 @@ class Checkpoint:
     words: tuple[str, ...] | None = None
     mixes: Mapping[str, Mix] = field(default_factory=dict)
     warm_state: LstmState | None = None
+    softmax: Softmax | StoredSoftmax | None = None
 
 
 def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
@@ -71,6 +119,15 @@ def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
             )
     bilm.load_state_dict(dict(checkpoint.tensors), assign=True)
     return bilm.requires_grad_(False).eval()
+
+
+def build_softmax(checkpoint: Checkpoint) -> FullSoftmax | AdaptiveSoftmax | None:
+    """Make the output layer, if there is one, and check every array of it."""
+    softmax = checkpoint.softmax
+    if softmax is None:
+        return None
+    dim = checkpoint.config.lstm.projection_dim
+    return softmax_from_tensors(softmax.tensors, len(softmax.vocab), dim, softmax.source)
 
 
 def build_indexer(checkpoint: Checkpoint, source: str) -> WordIndexer:

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from elmox.errors import ElmoxError
 
+# The vocabulary that a language model predicts begins with these, in elmox.
+SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
+BEGIN_ID, END_ID, UNKNOWN_ID = 0, 1, 2
+
 
 class Vocab:
     """Words and their ids (an id is the word's place in the file)."""
@@ -54,9 +58,22 @@ def read_vocab(path: Path) -> Vocab:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ElmoxError(f"{path} is not UTF-8 (byte {error.start}): convert it first") from error
+    except OSError as error:
+        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
     words = [line.rstrip("\r") for line in text.split("\n")]
     if words and not words[-1]:
         words.pop()
     if not words:
         raise ElmoxError(f"{path} holds no words, expected one per line")
     return Vocab(words, source=str(path))
+
+
+def vocab_file(words: Sequence[str]) -> bytes:
+    """The content of a file that `read_vocab` reads."""
+    content = "".join(f"{word}\n" for word in words)
+    if content.count("\n") != len(words) or "\r" in content:
+        raise ElmoxError("a word of the vocabulary holds a line break: no vocabulary file can")
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        raise ElmoxError(f"a word of the vocabulary is not Unicode: {error}") from error

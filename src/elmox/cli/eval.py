@@ -1,0 +1,69 @@
+"""`elmox eval`: perplexity of a text, and bits per character."""
+
+import json
+import sys
+from typing import Any
+
+import typer
+
+from elmox.cli.model_options import (
+    Device,
+    Json,
+    ModelPath,
+    Options,
+    Raw,
+    SoftmaxFile,
+    SoftmaxVocab,
+    TextFile,
+    TokenFile,
+    VocabFile,
+)
+
+
+def command(
+    model: ModelPath,
+    text: TextFile,
+    raw: Raw = False,
+    softmax: SoftmaxFile = None,
+    softmax_vocab: SoftmaxVocab = None,
+    device: Device = None,
+    options: Options = None,
+    vocab: VocabFile = None,
+    token_embeddings: TokenFile = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate the language model on a text: full-softmax perplexity, from left and right.
+
+    Sentences are read one after the other and the LSTMs' state runs on, as in the paper. Bits per
+    character make models of different vocabularies comparable: words outside the vocabulary pay
+    for being spelled.
+    """
+    from elmox.bulk.lines import check_source, line_format, read_lines
+    from elmox.elmo import Elmo
+
+    check_source(text)
+    elmo = Elmo.from_pretrained(
+        model,
+        options=options,
+        vocab=vocab,
+        token_embeddings=token_embeddings,
+        softmax=softmax,
+        softmax_vocab=softmax_vocab,
+        device=device,
+    )
+    lines = read_lines(text, line_format(text, raw), elmo.tokenize)
+    sentences = (sentence for line in lines for sentence in line.sentences)
+    facts = elmo.evaluate(sentences, show_progress_bar=sys.stderr.isatty()).to_dict()
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name.removeprefix('num_').replace('_', ' '):<29}{_shown(name, value)}")
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "none: the model only reads forward"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.2%}" if name.endswith("share") else f"{value:,.3f}"

@@ -1,0 +1,79 @@
+"""`elmox predict`: the likeliest words at a place of a sentence."""
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from elmox.cli.model_options import (
+    Device,
+    Json,
+    ModelPath,
+    Options,
+    SoftmaxFile,
+    SoftmaxVocab,
+    TokenFile,
+    VocabFile,
+)
+
+
+class Direction(StrEnum):
+    """Which words are looked at."""
+
+    both = "both"
+    left = "left"
+    right = "right"
+
+
+def command(
+    model: ModelPath,
+    sentence: Annotated[
+        str,
+        typer.Argument(
+            help='A tokenised sentence, with ___ in one place: "I will buy you a ___ ."',
+            show_default=False,
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", help="How many words.", min=1)] = 10,
+    direction: Annotated[
+        Direction, typer.Option(help="Look at the words to its left, to its right, or at both.")
+    ] = Direction.both,
+    position: Annotated[
+        int | None, typer.Option(help="The place, counted from 0, instead of ___.", min=0)
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="The sentence is plain text: tokenise it.")
+    ] = False,
+    softmax: SoftmaxFile = None,
+    softmax_vocab: SoftmaxVocab = None,
+    device: Device = None,
+    options: Options = None,
+    vocab: VocabFile = None,
+    token_embeddings: TokenFile = None,
+    as_json: Json = False,
+) -> None:
+    """Predict a word: the likeliest ones and their probabilities, a line each.
+
+    With both directions, the two probabilities of each word are multiplied and made to sum to 1.
+    </S> and <S> mean that the sentence ends or begins there, <UNK> a word outside the vocabulary.
+    """
+    from elmox.elmo import Elmo
+
+    elmo = Elmo.from_pretrained(
+        model,
+        options=options,
+        vocab=vocab,
+        token_embeddings=token_embeddings,
+        softmax=softmax,
+        softmax_vocab=softmax_vocab,
+        device=device,
+    )
+    tokens = elmo.tokenize(sentence) if raw else sentence.split()
+    found = elmo.predict(tokens, position, k, direction.value)
+    if as_json:
+        words = [{"word": word, "probability": probability} for word, probability in found]
+        typer.echo(json.dumps(words, ensure_ascii=False))
+        return
+    for word, probability in found:
+        typer.echo(f"{probability:.6f}\t{word}")
