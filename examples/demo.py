@@ -1,71 +1,124 @@
-"""What `make demo` does: write a checkpoint, load it, embed a text, show shapes and speed.
+"""What `make demo` does: from raw text to a trained biLM and its vectors, in about two minutes.
 
-Until a trained model comes with elmox, the checkpoint is random: the vectors have the right shapes
-and arrive at the right speed, but they mean nothing.
+The text is prose that every machine with Python has: the standard library's docstrings and the
+language reference, every tenth document held out. The model is tiny; its vectors know Python's
+documentation and little else.
 """
 
+import importlib
+import inspect
+import pkgutil
+import sys
 import tempfile
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-
-import torch
+from types import ModuleType
 
 from elmox import Elmo, open_vectors
 from elmox.bulk.embed import embed_file
-from elmox.legacy.ai2 import write_ai2
-from elmox.model.init import random_checkpoint
-from elmox.text.sentences import split_sentences
+from elmox.train.corpus import open_corpus
+from elmox.train.loop import train
+from elmox.train.prepare import PrepareOptions, prepare_corpus
+from elmox.train.recipe import read_recipe
+from elmox.train.unigram import unigram_perplexity
 
-TEXT = [
-    "I will buy you a present.",
-    "Live in the present, not in the past.",
-    "Those present at the meeting didn't object.",
-]
+RECIPE = Path(__file__).parents[1] / "recipes" / "tiny.toml"
+# Importing these opens windows, browsers or sockets, or prints.
+LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtledemo", "turtle"}
+SENTENCES = ["The function returns a list of strings.", "Raise an error if the file is missing."]
 
 
 def main() -> None:
     """Run the demo in a temporary directory."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print("1. Writing a checkpoint of the small size in AI2's format.")
-        print("   ITS WEIGHTS ARE RANDOM: shapes and speed are real, meaning there is none.")
-        weights = folder / "weights.hdf5"
-        write_ai2(random_checkpoint("small"), weights)
-        print(f"   {weights.name}: {weights.stat().st_size / 2**20:.0f} MiB")
+        text = folder / "text.txt"
+        text.write_text("\n\n".join(documents()), encoding="utf-8")
+        print(f"1. elmox prepare: {text.stat().st_size / 1e6:.1f} MB of Python's documentation.")
+        options = PrepareOptions(raw=True, hold_out=10, vocab_size=10_000)
+        info = prepare_corpus([str(text)], folder / "corpus", options)
+        corpus = open_corpus(folder / "corpus")
+        unigram = unigram_perplexity(corpus)
+        print(f"   {info.train.num_tokens:,} tokens, {info.vocab_size:,} words to predict.")
 
-        elmo = Elmo.from_pretrained(weights)
-        print(f"\n2. Loaded: {elmo.found}; {elmo.num_layers} layers of {elmo.dim} dimensions.")
+        print("\n2. elmox train recipes/tiny.toml")
+        recipe = read_recipe(RECIPE, [f'data.dir="{folder / "corpus"}"'])
+        began = time.monotonic()
+        outcome = train(recipe, folder / "run", say=lambda message: print(f"   {message}"))
+        print(f"   {time.monotonic() - began:.0f} s.")
+        if outcome.signal is not None:
+            sys.exit(128 + outcome.signal)
 
-        print("\n3. Embedding three sentences.")
-        for text, vectors in zip(TEXT, elmo.encode_tokens(TEXT, layers="all"), strict=True):
-            print(f"   {vectors.shape!s:<14} {' '.join(elmo.tokenize(text))}")
-        print(f"   pooled         {elmo.encode(TEXT).shape}")
-
-        print("\n4. Embedding a file, as `elmox embed` does.")
-        source, output = folder / "text.txt", folder / "vectors.hdf5"
-        source.write_text("\n".join(TEXT) + "\n", encoding="utf-8")
-        embed_file(elmo, str(source), output, raw=True, dtype="float16")
-        with open_vectors(output) as vectors:
-            print(f"   {output.name}: {len(vectors)} entries, entry 1 is {vectors[1].shape}")
-
-        print("\n5. Speed on Python's own documentation, word cache empty at the start.")
-        sentences = _documentation(elmo, 400)
-        num_tokens = sum(map(len, sentences))
-        began = time.perf_counter()
-        elmo.encode_tokens(sentences, layers="all")
-        seconds = time.perf_counter() - began
-        where = f"{elmo.device}, {torch.get_num_threads()} threads"
+        best = outcome.best_perplexity
+        assert best is not None  # a tenth of the documents is held out
         print(
-            f"   {num_tokens} tokens in {seconds:.1f} s on {where}: "
-            f"{num_tokens / seconds:,.0f} tokens/s"
+            f"\n3. Held-out perplexity (full softmax): {best:.1f}, that is {best / unigram:.0%} of "
+            f"the unigram model's {unigram:.1f}."
         )
 
+        elmo = Elmo.from_pretrained(folder / "run" / "best")
+        print("\n4. elmox embed: every word gets a vector that depends on its sentence.")
+        for sentence, vectors in zip(SENTENCES, elmo.encode_tokens(SENTENCES), strict=True):
+            print(f"   {vectors.shape!s:<10} {' '.join(elmo.tokenize(sentence))}")
+        source, output = folder / "sentences.txt", folder / "vectors.hdf5"
+        source.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+        embed_file(elmo, str(source), output, raw=True, dtype="float16")
+        with open_vectors(output) as stored:
+            print(f"   {output.name}: {len(stored)} entries, entry 1 is {stored[1].shape}")
 
-def _documentation(elmo: Elmo, most: int) -> list[list[str]]:
+        print('\n5. elmox predict "The function ___ a list of strings ."')
+        words = ["The", "function", "___", "a", "list", "of", "strings", "."]
+        for guess in elmo.predict(words, 2, k=3):
+            print(f"   {guess.probability:.2f} {guess.word}")
+
+
+def documents() -> Iterator[str]:
+    """The language reference, then the docstrings of each module of the standard library."""
     from pydoc_data.topics import topics
 
-    text = "\n".join(topics.values())
-    return [tokens for s in split_sentences(text) if (tokens := elmo.tokenize(s))][:most]
+    yield from (_paragraphs(topics[name]) for name in sorted(topics))
+    names = sorted(set(sys.stdlib_module_names) - LEFT_OUT)
+    for name in names:
+        for module in _modules(name):
+            found = list(dict.fromkeys(_docstrings(module)))
+            if found:
+                yield "\n".join(map(_paragraphs, found))
+
+
+def _modules(name: str) -> Iterator[ModuleType]:
+    """A module and its submodules, as far as this machine has them."""
+    if name.startswith("_"):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = importlib.import_module(name)
+        except (ImportError, OSError):
+            return
+        yield module
+        for child in pkgutil.iter_modules(getattr(module, "__path__", ())):
+            if not child.name.startswith("_") and child.name not in ("test", "tests"):
+                yield from _modules(f"{name}.{child.name}")
+
+
+def _docstrings(module: ModuleType) -> Iterator[str]:
+    yield inspect.getdoc(module) or ""
+    for _, thing in sorted(vars(module).items()):
+        if getattr(thing, "__module__", None) != module.__name__:
+            continue
+        yield inspect.getdoc(thing) or ""
+        if inspect.isclass(thing):
+            for _, member in sorted(vars(thing).items()):
+                text = getattr(member, "__doc__", None)
+                yield inspect.cleandoc(text) if callable(member) and text else ""
+
+
+def _paragraphs(text: str) -> str:
+    """One paragraph a line, so that sentences are not cut where lines were."""
+    blocks = text.strip().split("\n\n")
+    return "\n".join(" ".join(block.split()) for block in blocks if block.strip())
 
 
 if __name__ == "__main__":

@@ -196,7 +196,8 @@ def test_bad_argument(
         (["embed", "m", "in.txt", "out.hdf5", "--batch-tokens", "many"], "batch-tokens"),
         (["embed", "m", "in.txt"], "output"),
         (["embed", "m", "in.txt", "out.hdf5", "--layer", "1"], "--layer"),
-        (["train"], "train"),
+        (["conjure"], "conjure"),
+        (["train", "recipe.toml"], "--out"),
         (["bench", "embed", "--sentences", "0"], "sentences"),
     ],
 )

@@ -7,6 +7,7 @@ are only shown.
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from checkpoints import (
     write_token_file,
     write_word_model,
 )
+from language_models import tiny_lm
 from shell import run_elmox
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,7 +111,13 @@ def folder(tmp_path: Path) -> Path:
     )
     archive.rename(tmp_path / "model.tar.gz")
     write_many_langs(tmp_path / "manylangs", "word_char", rng())
+    lm = tiny_lm(tmp_path / "lm")
+    lm.elmo().save_pretrained(tmp_path / "trained-model")
+    lm.softmax.rename(tmp_path / "softmax_weights.hdf5")
+    lm.vocab.rename(tmp_path / "softmax_vocab.txt")
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
+    (tmp_path / "domain.txt").write_text(f"{TEXT}\n" * 4, "utf-8")
     (tmp_path / "lines.jsonl").write_text(JSON_LINES, "utf-8")
     return tmp_path
 

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from elmox import __version__
-from elmox.cli import bench, convert, embed, info
+from elmox.cli import bench, convert, embed, finetune, info, plan, predict, prepare, score, train
+from elmox.cli import eval as cli_eval
 from elmox.errors import ElmoxError
 
 app = typer.Typer(
@@ -25,6 +26,13 @@ app = typer.Typer(
 app.command("embed")(embed.command)
 app.command("info")(info.command)
 app.command("convert")(convert.command)
+app.command("prepare")(prepare.command)
+app.command("plan")(plan.command)
+app.command("train")(train.command)
+app.command("finetune")(finetune.command)
+app.command("eval")(cli_eval.command)
+app.command("score")(score.command)
+app.command("predict")(predict.command)
 app.add_typer(bench.app, name="bench")
 
 

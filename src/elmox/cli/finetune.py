@@ -1,0 +1,97 @@
+"""`elmox finetune`: a finished biLM goes on learning on the text of a domain."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmox.cli.model_options import Device, Json, ModelPath, Options, VocabFile
+
+
+def command(
+    model: ModelPath,
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT...", help="Files of the domain, or patterns.")
+    ],
+    out: Annotated[Path, typer.Option(help="The directory to make.", show_default=False)],
+    raw: Annotated[bool, typer.Option("--raw", help="Running text, not tokens.")] = False,
+    valid: Annotated[list[str] | None, typer.Option(help="Held-out files.")] = None,
+    hold_out: Annotated[
+        int, typer.Option(help="Hold every N-th document out, where no --valid is given.")
+    ] = 10,
+    options: Options = None,
+    vocab: VocabFile = None,
+    softmax: Annotated[
+        Path | None, typer.Option(help="AI2's softmax weights of a legacy model (hdf5).")
+    ] = None,
+    softmax_vocab: Annotated[
+        Path | None, typer.Option(help="The vocabulary of --softmax, a word a line.")
+    ] = None,
+    new_vocab: Annotated[
+        bool, typer.Option("--new-vocab", help="Predict the domain's own words.")
+    ] = False,
+    vocab_size: Annotated[int | None, typer.Option(help="Most words of a new vocabulary.")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Least count of its words.")] = None,
+    epochs: Annotated[float, typer.Option(help="With everything in training.")] = 1,
+    softmax_epochs: Annotated[
+        float, typer.Option(help="Before that, with only a new softmax in training.")
+    ] = 3,
+    lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-4,
+    hdf5: Annotated[
+        Path | None, typer.Option(help="Write the result in AI2's format as well.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the same command was interrupted.")
+    ] = False,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Fine-tune a biLM on a domain's text; reports held-out perplexity before and after.
+
+    OUT/model is the result. A model without a softmax gets a new one, which is trained first while
+    the rest stands still.
+    """
+    from elmox.files import refuse_existing
+    from elmox.hub import load_checkpoint
+    from elmox.legacy.ai2 import write_ai2
+    from elmox.train.finetune import FinetuneOptions, finetune
+    from elmox.train.prepare import PrepareOptions
+
+    if hdf5 is not None:
+        refuse_existing(hdf5, force=resume)
+    found = finetune(
+        load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
+        texts,
+        out,
+        prepare=PrepareOptions(
+            raw=raw,
+            valid=tuple(valid or ()),
+            hold_out=None if valid else hold_out,
+            vocab_size=vocab_size,
+            min_count=min_count,
+        ),
+        options=FinetuneOptions(
+            new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
+        ),
+        resume=resume,
+        device=device,
+        say=lambda message: typer.echo(f"elmox: {message}", err=True),
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    if found.signal is not None:
+        typer.echo("elmox: stopped: go on with --resume", err=True)
+        raise typer.Exit(128 + found.signal)
+    if hdf5 is not None:
+        write_ai2(load_checkpoint(out / "model"), hdf5, force=resume)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    else:
+        typer.echo(f"perplexity before {_number(found.before)}, after {_number(found.after)}")
+        typer.echo(f"{out / 'model'}")
+
+
+def _number(perplexity: float | None) -> str:
+    return "unknown" if perplexity is None else f"{perplexity:.2f}"

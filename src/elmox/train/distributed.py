@@ -1,0 +1,114 @@
+"""The processes that train together: what torchrun started, or this one alone.
+
+Every process reads its own rows; sums over all of them make each step the step that one process
+would take with all rows.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from elmox.errors import ElmoxError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Which process this is, of how many, and where it computes."""
+
+    rank: int
+    num: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Replace values by their sum over all processes."""
+        if self.num > 1:
+            dist.all_reduce(values)
+        return values
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Replace values by their mean over all processes."""
+        return self.sum(values).div_(self.num) if self.num > 1 else values
+
+    def any(self, flags: Tensor) -> Tensor:
+        """Replace flags (uint8) by whether any process has them."""
+        if self.num > 1:
+            dist.all_reduce(flags, op=dist.ReduceOp.MAX)
+        return flags
+
+    def from_first(self, values: list[float]) -> list[float]:
+        """What the first process says, for all."""
+        if self.num == 1:
+            return values
+        told = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.broadcast(told, src=0)
+        return told.tolist()
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.num > 1:
+            dist.barrier()
+
+
+@contextmanager
+def processes(device: str | None = None) -> Iterator[Processes]:
+    """Join the processes that torchrun started; alone where it started none.
+
+    Args:
+        device: cpu or cuda; a GPU if there is one by default. With several processes each takes the
+            GPU of its local number.
+    """
+    number = int(os.environ.get("WORLD_SIZE", "1"))
+    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        where = torch.device(kind)
+        torch.empty(0, device=where)
+    except (RuntimeError, AssertionError) as error:
+        raise ElmoxError(f"device={kind!r}: {str(error).splitlines()[0]}") from error
+    if number == 1:
+        yield Processes(0, 1, where)
+        return
+    if where.type == "cuda":
+        where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(where)
+    # torchrun keeps its store of addresses over a restart; without a name of its own for each
+    # attempt, a restarted process would wait for processes that are gone.
+    store, rank, _ = next(rendezvous("env://"))
+    dist.init_process_group(
+        "nccl" if where.type == "cuda" else "gloo",
+        store=PrefixStore(f"attempt {_num_restarts()}", store),
+        rank=rank,
+        world_size=number,
+    )
+    try:
+        yield Processes(rank, number, where)
+    except RuntimeError as error:
+        if "gloo" not in str(error) and not isinstance(error, dist.DistBackendError):
+            raise
+        # The traceback of whoever waited for a dead process says nothing of why it died.
+        raise ElmoxError(
+            f"process {rank} lost another process of {number}: see what that one said, then go on "
+            "with --resume"
+        ) from error
+    finally:
+        dist.destroy_process_group()
+
+
+def was_restarted() -> bool:
+    """Whether torchrun started this process again after another one died."""
+    return _num_restarts() > 0
+
+
+def _num_restarts() -> int:
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

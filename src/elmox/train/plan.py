@@ -1,0 +1,115 @@
+"""What a recipe will cost, before anyone spends it: parameters, memory, time.
+
+Speed and, on a GPU, memory are measured in a few real steps on the device at hand. For N devices
+they are computed:
+
+    step(N) = step(1) / N + 2 (N-1)/N * bytes / bandwidth
+
+the second term being a ring all-reduce of the gradients that a step exchanges: the whole body's and
+those of the softmax rows it touched.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from elmox.train.corpus import open_corpus
+from elmox.train.distributed import Processes
+from elmox.train.recipe import Recipe
+from elmox.train.start import starting_point
+from elmox.train.trainer import Trainer
+
+SLOTS = {"adagrad": 1, "adamw": 2}  # arrays that the optimiser keeps for every parameter
+BYTES = {"float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What it takes.
+
+    Attributes:
+        num_body, num_softmax: parameters.
+        weight_bytes: weights, gradients and optimiser, in float32.
+        activation_bytes: computed: what the LSTMs keep of a step for the way back.
+        peak_bytes: measured on the device; None on a CPU.
+        exchanged_bytes: gradients of a step that processes exchange.
+        num_steps, tokens_per_step, num_epochs: of the whole run.
+        step_seconds, tokens_per_second: measured.
+        device: where.
+    """
+
+    num_body: int
+    num_softmax: int
+    weight_bytes: int
+    activation_bytes: int
+    peak_bytes: int | None
+    exchanged_bytes: int
+    num_steps: int
+    tokens_per_step: int
+    num_epochs: float
+    step_seconds: float
+    tokens_per_second: float
+    device: str
+
+    @property
+    def total_seconds(self) -> float:
+        """The whole run on the device at hand."""
+        return self.num_steps * self.step_seconds
+
+    def seconds_on(self, num_devices: int, bandwidth: float) -> float:
+        """The whole run on several such devices, by the formula above.
+
+        Args:
+            num_devices: N.
+            bandwidth: bytes a second between any two neighbours.
+        """
+        share = (num_devices - 1) / num_devices
+        exchange = 2 * share * self.exchanged_bytes / bandwidth
+        return self.num_steps * (self.step_seconds / num_devices + exchange)
+
+
+def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> Plan:
+    """Measure some steps of a recipe and compute the rest.
+
+    Args:
+        recipe: what is to be done.
+        device: cpu, cuda; a GPU if there is one by default.
+        seconds: how long to measure, after two steps of warming up.
+    """
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    corpus = open_corpus(Path(recipe.data.dir))
+    trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(where)
+    times: list[float] = []
+    for number, batches in enumerate(trainer.batches()):
+        began = time.perf_counter()
+        trainer.advance(batches)  # waits for the device, since it looks at the loss
+        if number >= 2 or trainer.num_steps <= 2:
+            times.append(time.perf_counter() - began)
+        if sum(times) > seconds:
+            break
+    num_body = sum(p.numel() for p in trainer.bilm.parameters())
+    num_softmax = sum(p.numel() for p in trainer.softmax.parameters())
+    lstm, shape = trainer.bilm.config.lstm, recipe.train
+    per_position = (5 * lstm.cell_dim + 3 * lstm.projection_dim) * BYTES[shape.precision]
+    rows = -(-shape.rows // shape.accumulate)
+    positions = rows * shape.steps * lstm.num_directions * lstm.num_layers
+    step = sorted(times)[len(times) // 2]
+    tokens = shape.rows * shape.steps
+    return Plan(
+        num_body=num_body,
+        num_softmax=num_softmax,
+        weight_bytes=4 * (num_body + num_softmax) * (2 + SLOTS[recipe.optim.name]),
+        activation_bytes=positions * per_position,
+        peak_bytes=torch.cuda.max_memory_allocated(where) if where.type == "cuda" else None,
+        exchanged_bytes=4 * trainer.num_exchanged,
+        num_steps=trainer.num_steps,
+        tokens_per_step=tokens,
+        num_epochs=trainer.num_steps / trainer.rows.steps_per_epoch,
+        step_seconds=step,
+        tokens_per_second=tokens / step,
+        device=torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu",
+    )

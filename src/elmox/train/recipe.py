@@ -1,0 +1,290 @@
+"""A recipe: everything that decides how a biLM is trained, as a TOML file says it.
+
+The defaults are the published recipe of the original model (Peters et al. 2018; bilm-tf). A recipe
+together with a corpus determines a run to the last bit on a CPU, so the resolved recipe is kept
+beside every checkpoint and compared when a run goes on.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
+from elmox.errors import ElmoxError
+
+Input = Literal["characters", "words", "both"]
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """Where the text is."""
+
+    dir: str = ""  # a corpus directory made by `elmox prepare`, relative to where you are
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """The network: a preset, and what differs from it.
+
+    Attributes:
+        start: a model to start from; its architecture holds, and the rest of this has no say.
+        preset: small, medium or original.
+        input: what a token is read as; `words` and `both` look words of the softmax vocabulary up.
+        word_dim: width of a word's embedding, where there is one.
+        lstm: fields of `LstmConfig` that differ; a clip of 0 means no clipping.
+        char_cnn: fields of `CharCnnConfig` that differ.
+    """
+
+    start: str = ""
+    preset: Literal["small", "medium", "original"] = "original"
+    input: Input = "characters"
+    word_dim: int = 128
+    lstm: Mapping[str, Any] = field(default_factory=dict)
+    char_cnn: Mapping[str, Any] = field(default_factory=dict)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def config(self, vocab_size: int, tokenizer: str) -> ElmoConfig:
+        """The network for a corpus with this softmax vocabulary."""
+        values = PRESETS[self.preset].to_dict()
+        clips = {name: None for name in ("cell_clip", "proj_clip") if self.lstm.get(name) == 0}
+        values["lstm"].update({**self.lstm, **clips})
+        values["char_cnn"].update(self.char_cnn)
+        values["text"]["tokenizer"] = tokenizer
+        if self.input != "characters":
+            values["words"] = asdict(WordConfig(vocab_size, self.word_dim))
+        if self.input == "words":
+            values["char_cnn"] = None
+            values["token_projection"] = self.word_dim != values["lstm"]["projection_dim"]
+        return config_from_dict(values, "the recipe's [model]")
+
+
+@dataclass(frozen=True)
+class SoftmaxRecipe:
+    """How the next word is predicted while training.
+
+    Attributes:
+        loss: `sampled` scores the true word against drawn ones; `full` against all words;
+            `adaptive` has an output layer of its own, narrow for rare words.
+        samples: words drawn for each direction and step.
+        bias: where each word's bias starts: at `zero` as published, or at the log of its frequency
+            (`unigram`), which rare words, seldom drawn, would take long to learn.
+        cutoffs: where the adaptive softmax's clusters of rarer words begin.
+    """
+
+    loss: Literal["sampled", "full", "adaptive"] = "sampled"
+    samples: int = 8192
+    bias: Literal["zero", "unigram"] = "zero"
+    cutoffs: tuple[int, ...] = (2000, 20000)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        _at_least(1, "softmax.samples", self.samples)
+
+
+@dataclass(frozen=True)
+class TrainRecipe:
+    """The shape of a step and how many there are.
+
+    Attributes:
+        rows: streams of text read side by side, by all processes together.
+        steps: tokens of a row between two updates (truncated backpropagation).
+        epochs: times the whole text is read.
+        max_steps: most updates; None for as many as the epochs need.
+        accumulate: pieces that a process cuts its rows into to save memory; changes no result.
+        dropout: on the input of every LSTM layer and on the top output.
+        reset: the share of rows that forget everything before a step. State is carried on for ever
+            else, and a model that never began from nothing may do badly where it must: at the
+            first words of a sentence that is embedded. The published recipe has 0.
+        precision: of products and activations; weights are always kept in float32.
+        seed: of everything that is drawn.
+        freeze: parts that keep their weights (`body` is all but the softmax).
+    """
+
+    rows: int = 384
+    steps: int = 20
+    epochs: float = 10
+    max_steps: int | None = None
+    accumulate: int = 1
+    dropout: float = 0.1
+    reset: float = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    seed: int = 0
+    freeze: Literal["nothing", "body"] = "nothing"
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "steps", "accumulate"):
+            _at_least(1, f"train.{name}", getattr(self, name))
+        if self.max_steps is not None:
+            _at_least(1, "train.max_steps", self.max_steps)
+        if not self.epochs > 0:
+            raise ElmoxError(f"train.epochs is {self.epochs}, expected more than 0")
+        for name in ("dropout", "reset"):
+            if not 0 <= getattr(self, name) < 1:
+                given = getattr(self, name)
+                raise ElmoxError(f"train.{name} is {given}, expected from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class OptimRecipe:
+    """How weights move.
+
+    Attributes:
+        name: `adagrad` as published, without epsilon; or `adamw`.
+        lr: the learning rate, or its peak where there is a schedule.
+        initial_accumulator: Adagrad's sum of squares before the first step.
+        betas, eps, weight_decay: AdamW's.
+        warmup: updates in which the rate rises from 0.
+        schedule: `constant`, or `cosine` down to `final_lr` of the rate at the last step.
+        final_lr: a share of lr.
+        clip_norm: the gradient's global norm is cut to this; 0 for no clipping.
+        sum_over_steps: take the gradient of the mean loss times `train.steps`, as bilm-tf did. It
+            matters to Adagrad, whose accumulator starts at a fixed value, and to clipping.
+    """
+
+    name: Literal["adagrad", "adamw"] = "adagrad"
+    lr: float = 0.2
+    initial_accumulator: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    warmup: int = 0
+    schedule: Literal["constant", "cosine"] = "constant"
+    final_lr: float = 0.0
+    clip_norm: float = 10.0
+    sum_over_steps: bool = True
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise ElmoxError(f"optim.lr is {self.lr}, expected more than 0")
+        for name in ("warmup", "clip_norm", "weight_decay", "initial_accumulator", "final_lr"):
+            _at_least(0, f"optim.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ReportRecipe:
+    """What is measured and kept on the way. Changes nothing of what is learned.
+
+    Attributes:
+        log_every: steps between two lines of progress.
+        eval_every: steps between two held-out perplexities (full softmax); 0 for only at the end.
+        eval_rows: streams in which the held-out text is read side by side.
+        patience: evaluations without a better perplexity after which training stops; 0 for never.
+        save_every: steps between two checkpoints.
+    """
+
+    log_every: int = 100
+    eval_every: int = 5000
+    eval_rows: int = 64
+    patience: int = 0
+    save_every: int = 1250
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("log_every", "eval_rows", "save_every"):
+            _at_least(1, f"report.{name}", getattr(self, name))
+        for name in ("eval_every", "patience"):
+            _at_least(0, f"report.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole recipe."""
+
+    data: DataRecipe = field(default_factory=DataRecipe)
+    model: ModelRecipe = field(default_factory=ModelRecipe)
+    softmax: SoftmaxRecipe = field(default_factory=SoftmaxRecipe)
+    train: TrainRecipe = field(default_factory=TrainRecipe)
+    optim: OptimRecipe = field(default_factory=OptimRecipe)
+    report: ReportRecipe = field(default_factory=ReportRecipe)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def to_toml(self) -> str:
+        """The resolved recipe as a TOML file that `read_recipe` reads back."""
+        return "\n".join(_toml_table(name, values) for name, values in asdict(self).items())
+
+    def differences(self, other: "Recipe") -> list[str]:
+        """Names of the settings that change what is learned and differ from another recipe's."""
+        found = []
+        for part in fields(self):
+            if part.name in ("report", "data"):  # the corpus is compared by its content
+                continue
+            mine, others = asdict(getattr(self, part.name)), asdict(getattr(other, part.name))
+            found += [f"{part.name}.{key}" for key in mine if mine[key] != others[key]]
+        return found
+
+
+def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe and change it by `key=value` settings, as `--set` gives them."""
+    try:
+        values = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        raise ElmoxError(f"{path} does not exist: give a recipe, a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ElmoxError(f"{path} is not TOML: {error}") from error
+    for setting in settings:
+        _set(values, setting)
+    return recipe_from_dict(values, str(path))
+
+
+def recipe_from_dict(values: Mapping[str, Any], source: str) -> Recipe:
+    """Check untrusted values and make the recipe."""
+    return validated(Recipe, values, source)
+
+
+def with_steps(recipe: Recipe, max_steps: int) -> Recipe:
+    """The same recipe for so many updates at most."""
+    return replace(recipe, train=replace(recipe.train, max_steps=max_steps))
+
+
+def _set(values: dict[str, Any], setting: str) -> None:
+    key, equals, text = setting.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts) or len(parts) < 2:
+        raise ElmoxError(f"--set {setting}: expected section.key=value, as in --set optim.lr=0.1")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string: a shell eats quotes
+    table: Any = values
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise ElmoxError(f"--set {setting}: {part} is not a section")
+    table[parts[-1]] = value
+
+
+def _toml_table(name: str, values: Mapping[str, Any]) -> str:
+    plain = {k: v for k, v in values.items() if not isinstance(v, dict) and v is not None}
+    lines = [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in plain.items()), ""]
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            lines.append(_toml_table(f"{name}.{key}", value))
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return repr(value)
+
+
+def _at_least(least: int, name: str, given: float) -> None:
+    if not given >= least:
+        raise ElmoxError(f"{name} is {given}, expected at least {least}")

@@ -1,0 +1,119 @@
+"""Rows of running text, packed without padding: what a training step reads (bilm-tf's batching).
+
+A corpus is a stream of words with a mark after each sentence. Bent into a ring it has no ends:
+
+    forward  at place i reads ring[i-1] and predicts ring[i]      (a mark is read as <S>)
+    backward at place i reads ring[i]   and predicts ring[i-1]    (a mark is predicted as <S>)
+
+So a sentence of n words has n+1 places in each direction, and a boundary is never predicted from a
+boundary. Every epoch joins the shards in another order, turns the ring by another offset and cuts
+it into one segment a row; the forward stream walks a segment from the left, the backward stream
+from the right. Where a row stands follows from the step's number alone, so nothing needs to be
+remembered to go on, on any number of processes.
+
+Shapes: D directions, T steps, B rows, U distinct words.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
+from elmox.train.corpus import TokenStream
+from elmox.train.keys import mixed_seed
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's text, for some rows."""
+
+    words: NDArray[np.int64]  # (U,) distinct lexicon ids
+    inputs: NDArray[np.int64]  # (D, T, B) places in `words`
+    targets: NDArray[np.int64]  # (D, T, B) ids in the softmax vocabulary
+
+
+class Rows:
+    """The text of every step."""
+
+    def __init__(
+        self,
+        stream: TokenStream,
+        *,
+        num_rows: int,
+        num_steps: int,
+        vocab_size: int,
+        num_directions: int,
+        seed: int,
+    ) -> None:
+        self._stream = stream
+        self._num_rows, self._num_steps = num_rows, num_steps
+        self._vocab_size, self._num_directions = vocab_size, num_directions
+        self._seed = seed
+        # A text shorter than one step is read round and round.
+        self.steps_per_epoch = max(1, stream.num_positions // (num_rows * num_steps))
+        self._epoch_stream = lru_cache(maxsize=2)(self._join_shards)
+
+    def read(self, step: int, rows: NDArray[np.int64]) -> Batch:
+        """The text that some rows read at a step (counted from 0)."""
+        epoch, within = divmod(step, self.steps_per_epoch)
+        stream, offset = self._epoch_stream(epoch)
+        length = self.steps_per_epoch * self._num_steps  # of a row's segment
+        window = self._num_steps
+        passed = np.empty((self._num_directions, window + 1, len(rows)), np.int64)
+        for column, row in enumerate(rows.tolist()):
+            left = offset + row * length + within * window
+            passed[0, :, column] = _ring(stream, left - 1, window + 1)
+            if self._num_directions == 2:
+                right = offset + (row + 1) * length - within * window
+                passed[1, :, column] = _ring(stream, right - window - 1, window + 1)[::-1]
+        inputs, targets = passed[:, :-1].copy(), passed[:, 1:].copy()
+        inputs[0][inputs[0] == END_ID] = BEGIN_ID
+        targets[1:][targets[1:] == END_ID] = BEGIN_ID
+        targets[targets >= self._vocab_size] = UNKNOWN_ID
+        words, places = np.unique(inputs, return_inverse=True)
+        return Batch(words, places.reshape(inputs.shape), targets)
+
+    def batches(
+        self, start: int, stop: int, pieces: Sequence[NDArray[np.int64]]
+    ) -> Iterator[list[Batch]]:
+        """The text of consecutive steps, in pieces of rows; one step is always read ahead."""
+
+        def read(step: int) -> list[Batch]:
+            return [self.read(step, rows) for rows in pieces]
+
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            ahead = reader.submit(read, start)
+            for step in range(start, stop):
+                batches = ahead.result()
+                if step + 1 < stop:
+                    ahead = reader.submit(read, step + 1)
+                yield batches
+
+    def _join_shards(self, epoch: int) -> tuple[TokenStream, int]:
+        """The shards in this epoch's order, and how far the ring is turned."""
+        shards = range(self._stream.num_shards)
+        order = sorted(shards, key=lambda shard: mixed_seed("shards", self._seed, epoch, shard))
+        stream = self._stream.permuted(order)
+        return stream, mixed_seed("offset", self._seed, epoch) % stream.num_positions
+
+
+def deal_rows(num_rows: int, rank: int, num_processes: int) -> NDArray[np.int64]:
+    """The rows of one process: consecutive ones, as evenly as they go."""
+    return np.arange(num_rows * rank // num_processes, num_rows * (rank + 1) // num_processes)
+
+
+def _ring(stream: TokenStream, start: int, length: int) -> NDArray[np.int64]:
+    """Consecutive places of the ring; place i is the stream's place i + 1."""
+    size = stream.num_positions
+    pieces = []
+    start %= size
+    while length > 0:
+        piece = stream.read(start + 1, min(start + length, size) + 1)
+        pieces.append(piece)
+        length -= len(piece)
+        start = 0
+    return np.concatenate(pieces).astype(np.int64)

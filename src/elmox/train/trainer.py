@@ -1,0 +1,247 @@
+"""One training step, and everything that a run remembers from step to step.
+
+A step is the same whatever number of processes shares its rows: losses are sums over all of them,
+dropout is drawn by global row, candidates by step.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from elmox.errors import ElmoxError
+from elmox.model.checkpoint import Checkpoint, Softmax, build_bilm
+from elmox.model.perplexity import StreamNll, stream_nll
+from elmox.model.softmax import softmax_from_tensors
+from elmox.model.state import LstmState, zero_state
+from elmox.ops.dropout import dropout_mask
+from elmox.train.corpus import Corpus
+from elmox.train.distributed import Processes
+from elmox.train.keys import mixed_seed
+from elmox.train.network import PRECISIONS, TrainingNetwork
+from elmox.train.objective import make_objective
+from elmox.train.optim import Gradient, Optimizer, global_norm, learning_rate
+from elmox.train.recipe import Recipe
+from elmox.train.rows import Batch, Rows, deal_rows
+from elmox.train.start import word_table
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step found, over all processes."""
+
+    loss: float  # mean over positions and directions, before the update
+    grad_norm: float
+    lr: float
+    stopping: bool  # a process was told to stop
+
+
+class Trainer:
+    """The network, its optimiser, and where every row is."""
+
+    def __init__(
+        self, recipe: Recipe, corpus: Corpus, start: Checkpoint, processes: Processes
+    ) -> None:
+        """Begin with the weights of `start`, which has a softmax for the corpus's vocabulary."""
+        shape = recipe.train
+        if shape.rows < processes.num:
+            raise ElmoxError(
+                f"train.rows is {shape.rows}, expected at least one for each of the "
+                f"{processes.num} processes"
+            )
+        assert start.softmax is not None
+        self.recipe, self._corpus, self._start, self._processes = recipe, corpus, start, processes
+        lstm, device = start.config.lstm, processes.device
+        self.bilm = build_bilm(start, "the model to start from").to(device).train()
+        self.softmax = softmax_from_tensors(
+            start.softmax.tensors, corpus.vocab_size, lstm.projection_dim, start.softmax.source
+        ).to(device)
+        self._frozen = shape.freeze == "body"
+        self.bilm.requires_grad_(not self._frozen)
+        self.softmax.requires_grad_(True)
+        self._table = word_table(corpus.lexicon, start, "the model to start from")
+        self.rows = Rows(
+            corpus.train,
+            num_rows=shape.rows,
+            num_steps=shape.steps,
+            vocab_size=corpus.vocab_size,
+            num_directions=lstm.num_directions,
+            seed=shape.seed,
+        )
+        wanted = max(1, round(shape.epochs * self.rows.steps_per_epoch))
+        self.num_steps = min(wanted, shape.max_steps or wanted)
+        self._mine = deal_rows(shape.rows, processes.rank, processes.num)
+        self._pieces = np.array_split(self._mine, min(shape.accumulate, len(self._mine)))
+        network = TrainingNetwork(self.bilm, shape.dropout, PRECISIONS[shape.precision])
+        alone = processes.num == 1 or self._frozen
+        self._network: nn.Module = network if alone else DistributedDataParallel(network)
+        self._objective = make_objective(recipe.softmax, self.softmax, shape.seed, processes)
+        self.optimizer = Optimizer(recipe.optim, self.parameters())
+        self.step = 0  # updates done
+        self.num_exchanged = 0  # numbers in the last step's gradients, which processes add up
+        self.state = zero_state(lstm, len(self._mine), device, torch.float32)
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """Everything that is trained, by name."""
+        body = {} if self._frozen else dict(self.bilm.named_parameters())
+        return {
+            **{f"model.{name}": p for name, p in body.items()},
+            **{f"softmax.{name}": p for name, p in self.softmax.named_parameters()},
+        }
+
+    def batches(self) -> Iterator[list[Batch]]:
+        """The text of all remaining steps, for this process."""
+        return self.rows.batches(self.step, self.num_steps, self._pieces)
+
+    def advance(self, batches: Sequence[Batch], stop: bool = False) -> StepReport:
+        """One update. Raises before it where the loss or a gradient is not finite.
+
+        Args:
+            batches: this process's text, piece by piece, as `batches` gives it.
+            stop: whether this process was told to stop; the others learn of it.
+        """
+        loss = self._backward(batches)
+        gradients = {f"softmax.{n}": g for n, g in self._objective.gradients().items()}
+        for name, parameter in self.bilm.named_parameters():
+            if parameter.grad is not None:
+                gradients[f"model.{name}"] = Gradient(parameter.grad)
+        self.num_exchanged = sum(gradient.values.numel() for gradient in gradients.values())
+        norm = global_norm(gradient.values for gradient in gradients.values())
+        told = torch.stack([loss, loss.new_tensor(float(stop))]).double()
+        total, stopping = self._processes.sum(told).tolist()
+        optim = self.recipe.optim
+        report = StepReport(
+            loss=total / self._num_positions(),
+            grad_norm=norm.item(),
+            lr=learning_rate(optim, self.step, self.num_steps),
+            stopping=stopping > 0,
+        )
+        if not np.isfinite(report.loss) or not np.isfinite(report.grad_norm):
+            raise ElmoxError(
+                f"step {self.step + 1}: the loss is {report.loss:g} and the gradient's norm "
+                f"{report.grad_norm:g}; nothing was updated: lower optim.lr, or raise optim.warmup"
+            )
+        if optim.clip_norm and report.grad_norm > optim.clip_norm:
+            for gradient in gradients.values():
+                gradient.values.mul_(optim.clip_norm / report.grad_norm)
+        self.optimizer.step(gradients, report.lr, self.step)
+        self.step += 1
+        return report
+
+    def held_out(self, num_rows: int) -> StreamNll:
+        """Full-softmax likelihood of the held-out text."""
+        valid = self._corpus.valid
+        assert valid is not None
+
+        @torch.no_grad()
+        def encode(ids: NDArray[np.int64]) -> Tensor:
+            vectors: Tensor = self.bilm.token_encoder(self._table(ids))
+            return vectors
+
+        stream = valid.read(0, valid.num_positions + 1)
+        return stream_nll(self.bilm, self.softmax, encode, stream, num_rows)
+
+    def model(self) -> Checkpoint:
+        """The model as it is now."""
+        return replace(
+            self._start,
+            tensors=self.bilm.state_dict(),
+            found=f"{self.step} steps of training by elmox, from {self._start.found}",
+            softmax=Softmax(self.softmax.state_dict(), self._corpus.vocab()),
+            warm_state=None,  # it belonged to the weights before
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that a checkpoint holds, with the state of all processes' rows."""
+        found: dict[str, Tensor] = {}
+        for name, own in (("hidden", self.state.hidden), ("cell", self.state.cell)):
+            everyone = torch.zeros(
+                *own.shape[:2], self.recipe.train.rows, own.shape[3], device=own.device
+            )
+            everyone[:, :, torch.from_numpy(self._mine)] = own.float()
+            found[f"state.{name}"] = self._processes.sum(everyone)
+        found |= {f"model.{name}": t for name, t in self.bilm.state_dict().items()}
+        found |= {f"softmax.{name}": t for name, t in self.softmax.state_dict().items()}
+        for name, slots in self.optimizer.slots.items():
+            found |= {f"optim.{name}.{slot}": tensor for slot, tensor in slots.items()}
+        return found
+
+    def restore(self, tensors: Mapping[str, Tensor], step: int) -> None:
+        """Go on from what `tensors` returned after `step` updates."""
+        mine, device = torch.from_numpy(self._mine), self._processes.device
+        self.state = LstmState(
+            tensors["state.hidden"][:, :, mine].to(device),
+            tensors["state.cell"][:, :, mine].to(device),
+        )
+        self.bilm.load_state_dict(_under("model.", tensors))
+        self.softmax.load_state_dict(_under("softmax.", tensors))
+        for name, slots in self.optimizer.slots.items():
+            for slot, tensor in slots.items():
+                tensor.copy_(tensors[f"optim.{name}.{slot}"])
+        self.step = step
+
+    def _num_positions(self) -> int:
+        """Predictions of a step, over all processes and both directions."""
+        shape = self.recipe.train
+        return self.bilm.config.lstm.num_directions * shape.rows * shape.steps
+
+    def _backward(self, batches: Sequence[Batch]) -> Tensor:
+        """Gradients of this process's rows; returns the sum of its losses."""
+        shape, device = self.recipe.train, self._processes.device
+        self.bilm.zero_grad()
+        targets = [torch.from_numpy(batch.targets).to(device) for batch in batches]
+        self._objective.begin(self.step, torch.cat([t.flatten(1) for t in targets], dim=1))
+        # The processes' gradients are averaged, so each weighs its sum by their number.
+        scale = self._processes.num / self._num_positions()
+        if self.recipe.optim.sum_over_steps:
+            scale *= shape.steps
+        sites = self.bilm.config.lstm.num_layers + 1
+        keys = [mixed_seed("dropout", shape.seed, self.step, site) for site in range(sites)]
+        total = torch.zeros((), device=device)
+        states: list[LstmState] = []
+        self._forget_some()
+        start = 0
+        for number, (batch, rows) in enumerate(zip(batches, self._pieces, strict=True)):
+            where = torch.arange(start, start + len(rows), device=device)
+            start += len(rows)
+            with self._until_last(number), torch.set_grad_enabled(not self._frozen):
+                top, hidden, cell = self._network(
+                    self._table(batch.words),
+                    torch.from_numpy(batch.inputs).to(device),
+                    self.state.rows(where),
+                    torch.from_numpy(rows).to(device),
+                    keys,
+                )
+                with torch.enable_grad():
+                    loss = self._objective.loss(top.flatten(1, 2), targets[number].flatten(1))
+                    torch.autograd.backward(loss * scale)
+            total += loss.detach()
+            states.append(LstmState(hidden.detach(), cell.detach()))
+        self.state = states[0]
+        for state in states[1:]:
+            self.state = self.state.append(state)
+        return total
+
+    def _forget_some(self) -> None:
+        """Some rows begin this step from nothing; which, depends on their global numbers."""
+        shape = self.recipe.train
+        if shape.reset:
+            rows = torch.from_numpy(self._mine).to(self._processes.device)
+            key = mixed_seed("reset", shape.seed, self.step)
+            kept = dropout_mask(rows.shape, shape.reset, key, rows, row_dim=0)[:, None]
+            self.state = LstmState(self.state.hidden * kept, self.state.cell * kept)
+
+    def _until_last(self, number: int) -> AbstractContextManager[None]:
+        """Gradients are exchanged once a step, with the last piece."""
+        if isinstance(self._network, DistributedDataParallel) and number < len(self._pieces) - 1:
+            return self._network.no_sync()
+        return nullcontext()
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

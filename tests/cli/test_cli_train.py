@@ -1,0 +1,202 @@
+"""`elmox train` as processes: killed, stopped, out of disk, and several together."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from corpora import small_corpus
+from shell import command, environment, run_elmox
+from training_runs import losses, metrics
+
+RECIPE = """
+[data]
+dir = "{corpus}"
+[model]
+preset = "small"
+[model.lstm]
+cell_dim = 16
+projection_dim = 8
+[model.char_cnn]
+filters = [[1, 8], [2, 8]]
+num_highways = 1
+[softmax]
+samples = 64
+[train]
+rows = 8
+steps = 5
+max_steps = 100
+[optim]
+name = "adamw"
+lr = 0.01
+clip_norm = 1.0
+sum_over_steps = false
+[report]
+log_every = 1
+eval_every = 50
+save_every = 20
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("train")
+    corpus = small_corpus(folder)
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE.format(corpus=corpus.path), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """The losses of a run that nothing happened to."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = run_elmox("train", recipe, "--out", out, "--device", "cpu", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["step"] == 100
+    assert "held-out perplexity" in done.stderr
+    assert "tokens/s" in done.stderr
+    return losses(out)
+
+
+def _start(*arguments: object) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command(*arguments),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        # A test runner in the background ignores SIGINT, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def _wait_for_step(out: Path, step: int, process: "subprocess.Popen[bytes]") -> None:
+    give_up = time.monotonic() + 120
+    while len(losses(out)) < step:
+        assert process.poll() is None, process.stderr.read() if process.stderr else b""
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+def _resume(recipe: Path, out: Path) -> None:
+    done = run_elmox("train", recipe, "--out", out, "--device", "cpu", "--resume")
+    assert done.returncode == 0, done.stderr
+
+
+def test_kill_9_and_resume(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = _start("train", recipe, "--out", out, "--device", "cpu")
+    _wait_for_step(out, 33, process)
+    process.kill()
+    process.communicate()
+    _resume(recipe, out)
+    assert losses(out) == undisturbed
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_save_first(
+    number: signal.Signals, code: int, recipe: Path, undisturbed: list[float], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    process = _start("train", recipe, "--out", out, "--device", "cpu")
+    _wait_for_step(out, 25, process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert b"go on with --resume" in said
+    done = len(losses(out))
+    assert 25 <= done < 100
+    assert (out / "checkpoints" / f"step-{done:08}" / "trainer.json").exists()
+    _resume(recipe, out)
+    assert losses(out) == undisturbed
+
+
+def test_full_disk(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
+    """The checkpoint that does not fit is not there; the next run goes on from the one before."""
+    out = tmp_path / "run"
+    first = run_elmox(
+        "train", recipe, "--out", out, "--device", "cpu", "--set", "report.save_every=40",
+        max_file_bytes=60_000,
+    )  # fmt: skip
+    assert first.returncode == 1
+    assert first.stderr.strip().splitlines()[-1].startswith("elmox: cannot write ")
+    assert not list((out / "checkpoints").glob("*"))
+    _resume(recipe, out)
+    assert losses(out) == undisturbed
+
+
+def test_errors_are_one_line(recipe: Path, tmp_path: Path) -> None:
+    for arguments, said in (
+        (["none.toml", "--out", tmp_path / "a"], "none.toml does not exist"),
+        ([recipe, "--out", tmp_path / "a", "--set", "optim.lr=-1"], "optim.lr is -1"),
+        ([recipe, "--out", tmp_path / "a", "--set", "data.dir=nowhere"], "expected a corpus"),
+        ([recipe, "--out", tmp_path / "a", "--device", "abacus"], "abacus"),
+    ):
+        done = run_elmox("train", *arguments)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "a").exists()
+
+
+def _torchrun(num: int, *arguments: object) -> "subprocess.Popen[bytes]":
+    """Start several processes; any free port, since other tests run at the same time."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num)]
+    launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "1"]
+    return subprocess.Popen(
+        [*launch, "-m", "elmox", "train", *map(str, arguments), "--device", "cpu"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def _finish(process: "subprocess.Popen[bytes]") -> tuple[str, str]:
+    """Wait for its end, which must be a good one; what it said on stdout and stderr."""
+    out, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said.decode()
+    return out.decode(), said.decode()
+
+
+def test_two_processes_follow_one(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
+    """Same global batch, dropout on, candidates shared: 100 steps to 1e-4. One of them speaks."""
+    out = tmp_path / "run"
+    said, _ = _finish(_torchrun(2, recipe, "--out", out))
+    assert said.count("done after 100 steps") == 1
+    np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
+    assert [line["step"] for line in metrics(out) if "perplexity" in line] == [50, 100]
+
+
+def test_resume_on_another_number_of_processes(
+    recipe: Path, undisturbed: list[float], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    process = _start("train", recipe, "--out", out, "--device", "cpu")
+    _wait_for_step(out, 45, process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    _finish(_torchrun(3, recipe, "--out", out, "--resume"))  # 8 rows: 2, 3 and 3
+    np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
+
+
+def test_a_rank_that_dies_is_restarted(
+    recipe: Path, undisturbed: list[float], tmp_path: Path
+) -> None:
+    """kill -9 of one rank takes the other down; torchrun starts both again and they go on."""
+    out = tmp_path / "run"
+    process = _torchrun(2, recipe, "--out", out)
+    _wait_for_step(out, 50, process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    ranks = sorted(child.pid for child in children if "train" in child.cmdline())
+    assert len(ranks) == 2
+    os.kill(ranks[1], signal.SIGKILL)
+    _, said = _finish(process)
+    assert "lost another process" in said
+    assert "going on from" in said
+    np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
