@@ -29,6 +29,7 @@ bench: $(VENV)/.installed-dev
 	$(if $(ALLENNLP),$(BIN)/python -m pip install --quiet --no-deps allennlp==2.10.1)
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/tokenizer.py
+	$(BIN)/python benchmarks/prepare.py
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/memory.py
 
