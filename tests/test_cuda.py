@@ -1,17 +1,22 @@
 """On a GPU: the same vectors, low precision within its tolerance, and real exhaustion of memory."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from corpora import small_corpus
 from golden import BILM_FIXTURES, golden_calls
 from language_models import tiny_lm
 from shared_data import needs_shared
+from training_runs import losses, tiny_recipe
 
-from elmox import Elmo, ElmoEmbedding
+from elmox import Elmo, ElmoEmbedding, ElmoxError
 from elmox.model.init import random_checkpoint
+from elmox.train.checkpoint import checkpoints
+from elmox.train.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -106,3 +111,33 @@ def test_the_language_model_says_the_same(tmp_path: Path, dtype: str, tolerance:
     likely = dict(here.predict(sentences[0], 1, 99))
     for word, probability in there.predict(sentences[0], 1, 99):
         assert probability == pytest.approx(likely[word], abs=tolerance)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 3e-2)])
+def test_training_follows_the_cpu(tmp_path: Path, precision: str, tolerance: float) -> None:
+    """Full softmax, for candidates are drawn otherwise on a GPU; dropout is drawn alike."""
+    corpus = small_corpus(tmp_path)
+    settings: dict[str, Any] = {"max_steps": 20, "reset": 0.1}
+    exact = tiny_recipe(corpus, softmax={"loss": "full"}, train=settings)
+    low = tiny_recipe(corpus, softmax={"loss": "full"}, train={**settings, "precision": precision})
+    here = train(exact, tmp_path / "cpu", device="cpu")
+    there = train(low, tmp_path / "cuda", device="cuda")
+    np.testing.assert_allclose(
+        losses(tmp_path / "cuda", "loss"), losses(tmp_path / "cpu", "loss"), rtol=tolerance
+    )
+    assert there.perplexity == pytest.approx(here.perplexity, rel=10 * tolerance)
+
+
+def test_training_resumes(tmp_path: Path) -> None:
+    corpus = small_corpus(tmp_path)
+    short, whole = (tiny_recipe(corpus, train={"max_steps": steps}) for steps in (20, 40))
+    train(whole, tmp_path / "whole", device="cuda")
+    train(short, tmp_path / "parts", device="cuda")
+    longer = replace(short, train=replace(short.train, max_steps=40))
+    with pytest.raises(ElmoxError, match="another recipe"):
+        train(longer, tmp_path / "parts", resume=True, device="cuda")
+    # What a crash after step 20 leaves: the checkpoint of step 20 of the longer run.
+    for checkpoint in checkpoints(tmp_path / "parts" / "checkpoints"):
+        (checkpoint / "recipe.toml").write_text(whole.to_toml(), encoding="utf-8")
+    train(whole, tmp_path / "parts", resume=True, device="cuda")
+    np.testing.assert_allclose(losses(tmp_path / "parts"), losses(tmp_path / "whole"), rtol=1e-3)

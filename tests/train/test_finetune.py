@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from checkpoints import random_options, write_many_langs, write_word_model
 from corpora import small_corpus, write_documents
 from shell import run_elmox
 from training_runs import tiny_recipe
 
+from elmox import Elmo
 from elmox.errors import ElmoxError
 from elmox.hub import load_checkpoint
 from elmox.legacy.ai2 import write_ai2
@@ -107,6 +109,27 @@ def test_a_new_vocabulary_carries_rows_over(model: Path, domain: Path, tmp_path:
             assert torch.equal(
                 start.softmax.tensors[name][mine], before.softmax.tensors[name][theirs]
             )
+
+
+@pytest.mark.parametrize("kind", ["many_langs", "words"])
+def test_models_that_read_otherwise(kind: str, domain: Path, tmp_path: Path) -> None:
+    """An inventory of code points, and an input vocabulary: with boundaries of their own names."""
+    rng = np.random.default_rng(0)
+    if kind == "many_langs":
+        path = write_many_langs(tmp_path / "model", "word_char", rng)
+        start = load_checkpoint(path)
+    else:
+        weights = write_word_model(tmp_path / "model", random_options(), rng)
+        start = load_checkpoint(weights, vocab=weights.parent / "vocab.txt")
+    found = finetune(
+        start, [str(domain)], tmp_path / "out", prepare=PREPARE, options=OPTIONS, device="cpu"
+    )
+    assert found.before is not None
+    assert found.after is not None
+    assert found.after < found.before
+    elmo = Elmo.from_pretrained(tmp_path / "out" / "model", device="cpu")
+    assert elmo.config.text == start.config.text
+    assert elmo.encode_tokens([["a", "b"]])[0].shape == (2, elmo.dim)
 
 
 def test_carry_over_leaves_the_rest_alone() -> None:

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corpora import small_corpus
+from corpora import documents, small_corpus
 from training_runs import losses, metrics, tiny_recipe
 
 from elmox import Elmo, ElmoxError
 from elmox.legacy.ai2 import write_ai2
 from elmox.train.checkpoint import checkpoints
-from elmox.train.corpus import Corpus
+from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.distributed import Processes
 from elmox.train.loop import train
+from elmox.train.prepare import PrepareOptions, prepare_corpus
 from elmox.train.recipe import Recipe
 from elmox.train.start import starting_point
 from elmox.train.trainer import Trainer
@@ -237,6 +238,43 @@ def test_frozen_body(corpus: Corpus, tmp_path: Path) -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
     found = losses(tmp_path / "out")
     assert found[-1] < found[0]
+
+
+NASTY = {
+    "one word": b"word\n",
+    "one sentence": b"This is all there is .\n",
+    "one-word sentences": b"a\nb\n\nc\n" * 5,
+    "CRLF": b"a b\r\nc d\r\n\r\ne\r\n",
+    "NUL bytes": b"a\x00b c\x00\n\x00\n",
+    "a megabyte in a line": b"ab cde f " * 120_000 + b"\n",
+    "a word of a megabyte": b"x" * 1_000_000 + b" y\n",
+    "empty lines": b"\n\n \n\nword after nothing\n\n\n",
+    "literal boundaries": b"<S> a </S> b <UNK>\n<S>\n",
+}
+
+
+@pytest.mark.parametrize("text", NASTY.values(), ids=NASTY.keys())
+def test_the_strangest_texts_train(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "text.txt").write_bytes(text)
+    files = [str(tmp_path / "empty.txt"), str(tmp_path / "text.txt")]
+    prepare_corpus(files, tmp_path / "corpus", PrepareOptions(min_count=1), num_workers=1)
+    recipe = tiny_recipe(open_corpus(tmp_path / "corpus"), train={"max_steps": 2})
+    outcome = train(recipe, tmp_path / "out", device="cpu")
+    assert outcome.step == 2
+    assert outcome.loss is not None
+    assert np.isfinite(outcome.loss)
+    assert outcome.best_perplexity is None  # nothing is held out
+    assert not (tmp_path / "out" / "best").exists()
+
+
+def test_held_out_perplexity_is_that_of_evaluate(corpus: Corpus, tmp_path: Path) -> None:
+    """The trainer's number for the held-out documents is what the finished model says of them."""
+    recipe = tiny_recipe(corpus, report={"eval_rows": 256})
+    outcome = train(recipe, tmp_path / "out", device="cpu")
+    elmo = Elmo.from_pretrained(tmp_path / "out" / "last", device="cpu")
+    held_out = [sentence for document in documents()[3:12:4] for sentence in document]
+    assert elmo.evaluate(held_out).perplexity == pytest.approx(outcome.perplexity, rel=1e-5)
 
 
 def test_no_corpus(tmp_path: Path, corpus: Corpus) -> None:

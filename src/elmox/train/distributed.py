@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -16,6 +17,9 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from elmox.errors import ElmoxError
+
+# The first process measures perplexity and writes files while the others wait.
+LONGEST_WAIT = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,7 @@ def processes(device: str | None = None) -> Iterator[Processes]:
             GPU of its local number.
     """
     number = int(os.environ.get("WORLD_SIZE", "1"))
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        where = torch.device(kind)
-        torch.empty(0, device=where)
-    except (RuntimeError, AssertionError) as error:
-        raise ElmoxError(f"device={kind!r}: {str(error).splitlines()[0]}") from error
+    where = checked_device(device)
     if number == 1:
         yield Processes(0, 1, where)
         return
@@ -90,6 +89,7 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         store=PrefixStore(f"attempt {_num_restarts()}", store),
         rank=rank,
         world_size=number,
+        timeout=LONGEST_WAIT,
     )
     try:
         yield Processes(rank, number, where)
@@ -103,6 +103,17 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         ) from error
     finally:
         dist.destroy_process_group()
+
+
+def checked_device(device: str | None) -> torch.device:
+    """A device that is there; a GPU if there is one by default."""
+    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        where = torch.device(kind)
+        torch.empty(0, device=where)
+    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
+        raise ElmoxError(f"device={kind!r}: {str(error).splitlines()[0]}") from error
+    return where
 
 
 def was_restarted() -> bool:

@@ -26,7 +26,7 @@ from elmox.files import atomic_write, refuse_existing, to_json
 from elmox.hub import load_checkpoint, write_directory
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.train.corpus import Corpus, open_corpus
-from elmox.train.distributed import Processes
+from elmox.train.distributed import Processes, checked_device
 from elmox.train.log import Say
 from elmox.train.loop import Outcome, train
 from elmox.train.prepare import PrepareOptions, prepare_corpus
@@ -154,8 +154,8 @@ def finetune(
         start = out / "softmax" / ("best" if corpus.valid else "last")
         whole = replace(whole, model=replace(whole.model, start=str(start)))
     elif corpus.valid is not None:
-        where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        trainer = Trainer(whole, corpus, starting_point(whole, corpus), Processes(0, 1, where))
+        alone = Processes(0, 1, checked_device(device))
+        trainer = Trainer(whole, corpus, starting_point(whole, corpus), alone)
         found = replace(found, before=trainer.held_out(whole.report.eval_rows).perplexity)
         say(f"held-out perplexity before: {found.before:.2f}")
     if found.signal is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from elmox.train.corpus import open_corpus
-from elmox.train.distributed import Processes
+from elmox.train.distributed import Processes, checked_device
 from elmox.train.recipe import Recipe
 from elmox.train.start import starting_point
 from elmox.train.trainer import Trainer
@@ -78,7 +78,7 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
         device: cpu, cuda; a GPU if there is one by default.
         seconds: how long to measure, after two steps of warming up.
     """
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    where = checked_device(device)
     corpus = open_corpus(Path(recipe.data.dir))
     trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
     if where.type == "cuda":
