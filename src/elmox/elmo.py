@@ -264,8 +264,8 @@ class Elmo:
                 multiplies the two probabilities of each word and makes them sum to 1 again.
 
         Returns:
-            Words of the softmax's vocabulary, likeliest first. `</S>` means that the sentence ends
-            there (from the left), `<S>` that it begins, `<UNK>` a word outside the vocabulary.
+            Words of the softmax's vocabulary, likeliest first. `<S>`, `</S>` and `<UNK>` are left
+            out: the probabilities of all other words sum to 1.
         """
         tokens = self._tokens(0, sentence)
         place = position_of_blank(tokens) if position is None else position

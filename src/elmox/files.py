@@ -67,6 +67,20 @@ def atomic_directory(path: Path) -> Iterator[Path]:
                 shutil.rmtree(temporary)
 
 
+def recover_directory(path: Path) -> None:
+    """Clear away what a kill inside `atomic_directory` left behind.
+
+    Killed between its two renames, the old directory is brought back; everything else there is
+    half-written or was about to be removed. Nobody else may be writing `path` meanwhile.
+    """
+    for old in path.parent.glob(f".{path.name}.old.*"):
+        if (old / path.name).exists() and not path.exists():
+            (old / path.name).rename(path)
+        shutil.rmtree(old)
+    for new in path.parent.glob(f".{path.name}.*"):
+        shutil.rmtree(new)
+
+
 def write_together(contents: Mapping[Path, bytes | Callable[[Path], None]], force: bool) -> None:
     """Write several files; they appear when all of them are whole, the last one first.
 

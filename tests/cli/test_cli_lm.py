@@ -165,6 +165,15 @@ def test_predict(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert float(shown) == pytest.approx(probability, abs=1e-6)
 
 
+def test_predictions_are_words(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_here(["predict", model, "The ___ sat .", "-k", 99], capsys)
+    probabilities = {line.split("\t")[1]: float(line.split("\t")[0]) for line in out.splitlines()}
+    assert not probabilities.keys() & {"<S>", "</S>", "<UNK>"}
+    assert sum(probabilities.values()) == pytest.approx(1.0, abs=1e-4)
+    _, out, _ = run_here(["predict", "--help"], capsys)
+    assert "<S>, </S> and <UNK> are left out" in " ".join(out.split())
+
+
 def test_convert_carries_the_softmax(
     lm: TinyLm, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

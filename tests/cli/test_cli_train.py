@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -145,15 +146,23 @@ def test_errors_are_one_line(recipe: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-def _torchrun(num: int, *arguments: object) -> "subprocess.Popen[bytes]":
+def _torchrun(
+    num: int, *arguments: object, max_file_bytes: int | None = None
+) -> "subprocess.Popen[bytes]":
     """Start several processes; any free port, since other tests run at the same time."""
+
+    def limit() -> None:
+        if max_file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num)]
     launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "1"]
     return subprocess.Popen(
         [*launch, "-m", "elmox", "train", *map(str, arguments), "--device", "cpu"],
-        env=environment(),
+        env=environment(PYTHONDONTWRITEBYTECODE="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=limit,
     )
 
 
@@ -171,6 +180,43 @@ def test_two_processes_follow_one(recipe: Path, undisturbed: list[float], tmp_pa
     assert said.count("done after 100 steps") == 1
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
     assert [line["step"] for line in metrics(out) if "perplexity" in line] == [50, 100]
+
+
+def test_every_loss_in_two_processes(recipe: Path, tmp_path: Path) -> None:
+    """The published optimiser, full and adaptive softmax, uneven rows, pieces, both inputs."""
+    common = ["--set", "train.max_steps=20", "--set", "train.rows=7", "--set", "train.reset=0.1"]
+    common += ["--set", "train.accumulate=2", "--set", "optim.name=adagrad"]
+    for loss, more in (
+        ("full", ["model.input=both", "model.word_dim=4"]),
+        ("adaptive", ["softmax.cutoffs=[50]"]),
+    ):
+        settings = [*common, "--set", f"softmax.loss={loss}"]
+        settings += [part for setting in more for part in ("--set", setting)]
+        alone, both = tmp_path / f"{loss}-1", tmp_path / f"{loss}-2"
+        done = run_elmox("train", recipe, "--out", alone, "--device", "cpu", *settings)
+        assert done.returncode == 0, done.stderr
+        _finish(_torchrun(2, recipe, "--out", both, *settings))
+        np.testing.assert_allclose(losses(both, "loss"), losses(alone, "loss"), rtol=1e-4)
+
+
+def test_a_full_disk_ends_all_processes(recipe: Path, tmp_path: Path) -> None:
+    """The first process writes; the other must not wait for it for ever."""
+    process = _torchrun(2, recipe, "--out", tmp_path / "run", max_file_bytes=60_000)
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "elmox: cannot write " in said.decode()
+    assert not list((tmp_path / "run" / "checkpoints").glob("step-*"))
+
+
+def test_a_restart_does_not_take_over_another_directory(recipe: Path, tmp_path: Path) -> None:
+    """Both attempts are refused, by both processes."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("do not touch")
+    process = _torchrun(2, recipe, "--out", tmp_path / "run")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.decode().count("is not empty: choose another directory") >= 2
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
 
 
 def test_resume_on_another_number_of_processes(

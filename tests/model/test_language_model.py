@@ -46,6 +46,23 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> None:
     np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
 
 
+def among_words(probabilities: dict[str, float]) -> dict[str, float]:
+    """The distribution without the special words."""
+    found = {word: p for word, p in probabilities.items() if word not in OURS[:3]}
+    return {word: p / sum(found.values()) for word, p in found.items()}
+
+
+def by_scores(elmo: Elmo, sentence: list[str], place: int, direction: str) -> dict[str, float]:
+    """What predictions should be: every word scored at that place."""
+    texts = [[*sentence[:place], word, *sentence[place + 1 :]] for word in WORDS]
+    found = {}
+    for word, score in zip(WORDS, elmo.score(texts), strict=True):
+        log_probs = score.forward if direction == "left" else score.backward
+        assert log_probs is not None
+        found[word] = math.exp(log_probs[place])
+    return among_words(found)
+
+
 @settings(max_examples=25, deadline=None)
 @given(sentences=batches(max_sentences=4, max_words=5))
 def test_scores_of_any_words(lm: TinyLm, elmo: Elmo, sentences: list[list[str]]) -> None:
@@ -119,9 +136,8 @@ def test_warm_state_counts(lm: TinyLm) -> None:
     elmo.warm_up([["some", "text", "before"]])
     warm = elmo.score([["the", "cat"]])[0]
     assert np.abs(warm.forward - cold.forward).max() > 1e-3
-    predicted = elmo.predict(["the", "___"], k=len(WORDS), direction="left")
-    found = dict(predicted)["cat"]
-    assert math.log(found) == pytest.approx(warm.forward[1], abs=1e-4)
+    predicted = dict(elmo.predict(["the", "___"], k=len(WORDS), direction="left"))
+    assert predicted == pytest.approx(by_scores(elmo, ["the", "___"], 1, "left"), abs=1e-5)
 
 
 def test_one_sentence_scores_as_it_evaluates(elmo: Elmo) -> None:
@@ -179,11 +195,11 @@ def test_predictions(lm: TinyLm, elmo: Elmo, position: int) -> None:
     sentence = ["The", "dog", "sat"]
     left = distribution(lm, 0, ["<S>", *sentence[:position]])
     right = distribution(lm, 1, ["</S>", *sentence[:position:-1]])
-    product = {word: left[word] * right[word] for word in WORDS}
-    both = {word: value / sum(product.values()) for word, value in product.items()}
-    for direction, expected in (("left", left), ("right", right), ("both", both)):
+    both = {word: left[word] * right[word] for word in WORDS}
+    for direction, own in (("left", left), ("right", right), ("both", both)):
+        expected = among_words(own)
         found = elmo.predict(sentence, position, k=99, direction=direction)  # type: ignore[arg-type]
-        assert len(found) == len(WORDS)
+        assert {word for word, _ in found} == set(OURS[3:])
         probabilities = [prediction.probability for prediction in found]
         assert probabilities == sorted(probabilities, reverse=True)
         assert sum(probabilities) == pytest.approx(1.0, abs=1e-9)
@@ -202,15 +218,24 @@ def test_the_word_in_question_is_not_looked_at(elmo: Elmo) -> None:
 
 def test_predictions_agree_with_scores(elmo: Elmo) -> None:
     sentence = ["The", "cat", "sat", "."]
-    score = elmo.score([sentence])[0]
-    assert score.backward is not None
-    for place, word in enumerate(sentence):
-        left = dict(elmo.predict(sentence, place, 99, "left"))[word]
-        right = dict(elmo.predict(sentence, place, 99, "right"))[word]
-        assert math.log(left) == pytest.approx(score.forward[place], abs=1e-9)
-        assert math.log(right) == pytest.approx(score.backward[place], abs=1e-9)
-    end = dict(elmo.predict(sentence, 4, 99, "left"))["</S>"]
-    assert math.log(end) == pytest.approx(score.forward[4], abs=1e-9)
+    for place in range(len(sentence)):
+        left = dict(elmo.predict(sentence, place, 99, "left"))
+        right = dict(elmo.predict(sentence, place, 99, "right"))
+        assert left == pytest.approx(by_scores(elmo, sentence, place, "left"), abs=1e-9)
+        assert right == pytest.approx(by_scores(elmo, sentence, place, "right"), abs=1e-9)
+
+
+def test_unknown_words_do_not_hide_the_others(elmo: Elmo) -> None:
+    """A softmax that gives <UNK> nearly everything, and one that has nothing else to give."""
+    bias = torch.zeros(len(OURS))
+    bias[2] = 30.0
+    softmax = Softmax({"weight": torch.zeros(len(OURS), 6), "bias": bias}, OURS)
+    found = with_softmax(elmo, softmax).predict(["The", "___", "sat"], k=99)
+    assert {word for word, _ in found} == set(OURS[3:])
+    assert [p for _, p in found] == pytest.approx([1 / 8] * 8)
+    nothing = Softmax({"weight": torch.zeros(3, 6), "bias": torch.zeros(3)}, OURS[:3])
+    with pytest.raises(ElmoxError, match=r"no words but <S>, </S>, <UNK>: .*--new-vocab"):
+        with_softmax(elmo, nothing).predict(["The", "___", "sat"])
 
 
 def test_forward_models(elmo: Elmo) -> None:
@@ -240,10 +265,11 @@ def test_adaptive_softmax(elmo: Elmo, tmp_path: Path) -> None:
     layer.init(torch.Generator().manual_seed(0))
     model = with_softmax(elmo, Softmax(layer.state_dict(), OURS))
     score = model.score([["The", "cat", "sat"]])[0]
-    for place, word in enumerate(score.tokens):
+    for place in range(len(score.tokens)):
         found = dict(model.predict(list(score.tokens), place, 99, "left"))
         assert sum(found.values()) == pytest.approx(1.0, abs=1e-5)
-        assert math.log(found[word]) == pytest.approx(score.forward[place], abs=1e-5)
+        expected = by_scores(model, list(score.tokens), place, "left")
+        assert found == pytest.approx(expected, abs=1e-5)
     model.to(dtype="float32").save_pretrained(tmp_path / "adaptive")
     again = Elmo.from_pretrained(tmp_path / "adaptive").score([["The", "cat", "sat"]])[0]
     close(again.forward, score.forward, 1e-5)
@@ -260,9 +286,8 @@ def test_word_models_and_many_langs(tmp_path: Path) -> None:
     for path in models:
         elmo = Elmo.from_pretrained(path, softmax=softmax, softmax_vocab=vocab)
         score = elmo.score([["the", "dog"]])[0]
-        assert math.log(dict(elmo.predict(["the", "dog"], 0, 99, "left"))["the"]) == pytest.approx(
-            score.forward[0], abs=1e-5
-        )
+        found = dict(elmo.predict(["the", "dog"], 0, 99, "left"))
+        assert found == pytest.approx(by_scores(elmo, ["the", "dog"], 0, "left"), abs=1e-5)
         assert elmo.evaluate([["the", "dog"]]).perplexity == pytest.approx(score.perplexity, 1e-5)
 
 

@@ -54,6 +54,12 @@ def test_settings_override(tmp_path: Path) -> None:
         (["softmax.loss=exact"], "softmax.loss"),
         (["model.lstm.cells=7"], "lstm.cells"),
         (["train.rows=many"], "train.rows"),
+        (["train.epochs=inf"], "train.epochs is inf"),
+        (["train.seed=-1"], "train.seed is -1"),
+        (["optim.betas=[0.9, 1.0]"], "optim.betas is"),
+        (["optim.initial_accumulator=0"], "optim.initial_accumulator is 0"),
+        (["model.char_cnn.inventory=unicode"], "model.char_cnn.inventory is 'unicode'"),
+        (["model.char_cnn.num_characters=100"], "model.char_cnn.num_characters is 100"),
         (["optim.lr.x=1"], "not a section"),
     ],
 )
@@ -81,8 +87,17 @@ def test_differences_name_what_matters_only() -> None:
     assert recipe.differences(recipe) == []
     report = replace(recipe.report, log_every=1, save_every=7)
     assert recipe.differences(replace(recipe, report=report)) == []
-    other = replace(recipe, train=replace(recipe.train, seed=1, steps=5))
+    other = replace(recipe, train=replace(recipe.train, seed=1, steps=5, accumulate=4))
     assert recipe.differences(other) == ["train.steps", "train.seed"]
+    longer = replace(recipe, train=replace(recipe.train, epochs=99, max_steps=7))
+    assert recipe.differences(longer) == []  # the published rate is constant
+    cosine = replace(recipe, optim=replace(recipe.optim, schedule="cosine"))
+    longer = replace(longer, optim=cosine.optim)
+    assert cosine.differences(longer) == ["train.epochs", "train.max_steps"]
+    # A tuple and what TOML makes of it are the same.
+    filters = replace(recipe.model, char_cnn={"filters": ((1, 2), (3, 4))})
+    lists = replace(recipe.model, char_cnn={"filters": [[1, 2], [3, 4]]})
+    assert replace(recipe, model=filters).differences(replace(recipe, model=lists)) == []
 
 
 def test_word_input() -> None:

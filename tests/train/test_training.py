@@ -1,5 +1,8 @@
 """Whole runs in this process: every loss and kind of model learns, stops, resumes and is kept."""
 
+import os
+import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,9 @@ from corpora import documents, small_corpus
 from training_runs import losses, metrics, tiny_recipe
 
 from elmox import Elmo, ElmoxError
+from elmox.hub import load_checkpoint
 from elmox.legacy.ai2 import write_ai2
+from elmox.tensors import read_tensors, write_tensors
 from elmox.train.checkpoint import checkpoints
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.distributed import Processes
@@ -135,6 +140,180 @@ def _crash_after(steps: int, recipe: Recipe, out: Path) -> None:
         train(recipe, out, device="cpu", say=say)
 
 
+def _stop_at(steps: int, recipe: Recipe, out: Path) -> None:
+    """A signal while step number `steps` is computed."""
+
+    def say(message: str) -> None:
+        if message.startswith(f"step {steps - 1}/"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)  # its launcher passed it on: still one wish
+
+    outcome = train(recipe, out, device="cpu", say=say)
+    assert outcome.signal == signal.SIGTERM
+    assert outcome.step == steps
+
+
+@pytest.mark.parametrize("steps", [14, 15, 30], ids=["any step", "evaluation", "last step"])
+def test_stopped_at_any_step_everything_is_made_up(
+    corpus: Corpus, tmp_path: Path, steps: int
+) -> None:
+    """Evaluations too: the same reports in the same order, the same best model."""
+    recipe = tiny_recipe(corpus)
+    expected = train(recipe, tmp_path / "whole", device="cpu")
+    _stop_at(steps, recipe, tmp_path / "stopped")
+    outcome = train(recipe, tmp_path / "stopped", resume=True, device="cpu")
+    assert outcome.best_perplexity == expected.best_perplexity
+    assert outcome.perplexity == expected.perplexity
+    told = ("step", "sampled_loss", "perplexity", "lr")
+    mine, theirs = (
+        [[line.get(name) for name in told] for line in metrics(tmp_path / name)]
+        for name in ("stopped", "whole")
+    )
+    assert mine == theirs
+    best = [load_checkpoint(tmp_path / name / "best").tensors for name in ("stopped", "whole")]
+    assert all(torch.equal(best[0][name], best[1][name]) for name in best[1])
+
+
+def test_reports_over_several_steps_survive_a_crash(corpus: Corpus, tmp_path: Path) -> None:
+    """The mean since the last report, also where a checkpoint fell in between."""
+    recipe = tiny_recipe(corpus, report={"log_every": 4, "save_every": 5})
+    train(recipe, tmp_path / "whole", device="cpu")
+    _crash_after(16, recipe, tmp_path / "crashed")
+    train(recipe, tmp_path / "crashed", resume=True, device="cpu")
+    assert losses(tmp_path / "crashed") == losses(tmp_path / "whole")
+
+
+def test_what_may_change_on_the_way(corpus: Corpus, tmp_path: Path) -> None:
+    """Pieces, and where the rate is constant, the length."""
+    recipe = tiny_recipe(corpus)
+    train(recipe, tmp_path / "whole", device="cpu")
+    short = tiny_recipe(corpus, train={"max_steps": 12})
+    train(short, tmp_path / "out", device="cpu")
+    longer = tiny_recipe(corpus, train={"accumulate": 2})
+    outcome = train(longer, tmp_path / "out", resume=True, device="cpu")
+    assert outcome.step == 30
+    mine = {
+        line["step"]: line["sampled_loss"] for line in metrics(tmp_path / "out") if "lr" in line
+    }
+    theirs = losses(tmp_path / "whole")
+    np.testing.assert_allclose([mine[step + 1] for step in range(30)], theirs, rtol=1e-4)
+    cosine = {"schedule": "cosine"}
+    train(tiny_recipe(corpus, optim=cosine, train={"max_steps": 4}), tmp_path / "c", device="cpu")
+    with pytest.raises(ElmoxError, match=r"train\.max_steps changed"):
+        train(tiny_recipe(corpus, optim=cosine), tmp_path / "c", resume=True, device="cpu")
+
+
+def test_resuming_never_starts_over_where_something_was(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = tiny_recipe(corpus, train={"max_steps": 2})
+    train(recipe, tmp_path / "out", device="cpu")
+    shutil.rmtree(tmp_path / "out" / "checkpoints")
+    with pytest.raises(ElmoxError, match="checkpoints are gone"):
+        train(recipe, tmp_path / "out", resume=True, device="cpu")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("do not touch")
+    with pytest.raises(ElmoxError, match="is not the directory of a run"):
+        train(recipe, tmp_path / "other", resume=True, device="cpu")
+
+
+def test_a_restart_goes_on_only_with_its_own_run(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe(corpus, train={"max_steps": 2})
+    train(recipe, tmp_path / "out", device="cpu")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    train(recipe, tmp_path / "out", device="cpu")  # begun by the same parent
+    (tmp_path / "out" / ".launch").write_text("another torchrun")
+    with pytest.raises(ElmoxError, match="is not empty: go on with --resume"):
+        train(recipe, tmp_path / "out", device="cpu")
+
+
+def test_a_corpus_that_was_tampered_with_is_noticed(tmp_path: Path) -> None:
+    corpus = small_corpus(tmp_path)
+    recipe = tiny_recipe(corpus, train={"max_steps": 2})
+    train(recipe, tmp_path / "out", device="cpu")
+    shard = corpus.path / "train-00000.npy"
+    content = bytearray(shard.read_bytes())
+    content[-8] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(ElmoxError, match="has changed since it was made"):
+        train(recipe, tmp_path / "out", resume=True, device="cpu")
+
+
+def test_what_a_kill_left_is_cleared_away(corpus: Corpus, tmp_path: Path) -> None:
+    recipe, out = tiny_recipe(corpus), tmp_path / "out"
+    _crash_after(17, recipe, out)
+    half = out / "checkpoints" / ".step-00000020.abcd"
+    half.mkdir()
+    (half / "trainer.safetensors").write_bytes(b"half")
+    # Killed between the two renames of a replacement: the old model is in the hidden directory.
+    hidden = out / ".best.old.abcd"
+    hidden.mkdir()
+    (out / "best").rename(hidden / "best")
+    _crash_after_resuming(recipe, out)
+    assert not list(out.glob(".best*"))
+    assert not list((out / "checkpoints").glob(".*"))
+    assert Elmo.from_pretrained(out / "best", device="cpu").dim == 24
+
+
+def _crash_after_resuming(recipe: Recipe, out: Path) -> None:
+    def say(message: str) -> None:
+        if message.startswith("step "):
+            raise _Crash
+
+    with pytest.raises(_Crash):
+        train(recipe, out, device="cpu", say=say, resume=True)
+
+
+def test_a_damaged_checkpoint_names_the_one_before(corpus: Corpus, tmp_path: Path) -> None:
+    recipe, out = tiny_recipe(corpus), tmp_path / "out"
+    train(recipe, out, device="cpu")
+    newest = checkpoints(out / "checkpoints")[-1]
+    content = (newest / "trainer.safetensors").read_bytes()
+    (newest / "trainer.safetensors").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ElmoxError, match="remove it to go on from step-00000020"):
+        train(recipe, out, resume=True, device="cpu")
+    shutil.rmtree(newest)
+    assert train(recipe, out, resume=True, device="cpu").step == 30
+
+
+def test_a_checkpoint_without_an_array_is_refused(corpus: Corpus, tmp_path: Path) -> None:
+    recipe, out = tiny_recipe(corpus, train={"max_steps": 2}), tmp_path / "out"
+    train(recipe, out, device="cpu")
+    path = checkpoints(out / "checkpoints")[-1] / "trainer.safetensors"
+    tensors = read_tensors(path)
+    del tensors["optim.softmax.bias.mean"]
+    write_tensors(tensors, path)
+    with pytest.raises(ElmoxError, match=r"lacks optim\.softmax\.bias\.mean"):
+        train(recipe, out, resume=True, device="cpu")
+
+
+def test_metrics_that_a_crash_spoilt(corpus: Corpus, tmp_path: Path) -> None:
+    recipe, out = tiny_recipe(corpus), tmp_path / "out"
+    train(recipe, tmp_path / "whole", device="cpu")
+    _crash_after(17, recipe, out)
+    with (out / "metrics.jsonl").open("ab") as file:
+        file.write(b"\x00\x00\xff\n{}\n7\n" + b'{"step": 18, "sampled')
+    train(recipe, out, resume=True, device="cpu")
+    assert losses(out) == losses(tmp_path / "whole")
+
+
+def test_a_text_shorter_than_a_step_is_said(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a b c\n", encoding="utf-8")
+    options = PrepareOptions(min_count=1)
+    prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", options, num_workers=1)
+    said: list[str] = []
+    recipe = tiny_recipe(open_corpus(tmp_path / "c"), train={"max_steps": 1})
+    train(recipe, tmp_path / "out", device="cpu", say=said.append)
+    assert "reads the text 20.0 times" in said[0]
+    assert metrics(tmp_path / "out")[0]["epoch"] == 20.0
+
+
+def test_out_of_memory_says_what_to_do(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = tiny_recipe(corpus, train={"rows": 10**6, "steps": 10**5, "max_steps": 1})
+    with pytest.raises(ElmoxError, match=r"out of memory: raise train\.accumulate"):
+        train(recipe, tmp_path / "out", device="cpu")
+
+
 def test_resuming_a_finished_run_changes_nothing(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus, train={"max_steps": 4})
     train(recipe, tmp_path / "out", device="cpu")
@@ -182,6 +361,18 @@ def test_a_loss_that_is_not_a_number_ends_the_run(corpus: Corpus, tmp_path: Path
     with pytest.raises(ElmoxError, match=r"step \d+: the loss is (nan|inf)"):
         train(recipe, tmp_path / "out", device="cpu")
     assert all(np.isfinite(losses(tmp_path / "out")))
+    for path in (tmp_path / "out").rglob("*.safetensors"):
+        assert all(tensor.isfinite().all() for tensor in read_tensors(path).values())
+
+
+def test_weights_that_an_update_spoilt_are_not_kept(corpus: Corpus) -> None:
+    recipe = tiny_recipe(corpus)
+    trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), ALONE)
+    trainer.check_finite()
+    with torch.no_grad():
+        next(trainer.softmax.parameters())[-1] = torch.inf
+    with pytest.raises(ElmoxError, match=r"softmax\.weight is no longer finite"):
+        trainer.check_finite()
 
 
 def test_early_stopping(corpus: Corpus, tmp_path: Path) -> None:

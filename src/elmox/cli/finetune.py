@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from elmox.cli.model_options import Device, Json, ModelPath, Options, VocabFile
+from elmox.cli.model_options import (
+    Device,
+    Json,
+    ModelPath,
+    Options,
+    Raw,
+    SoftmaxFile,
+    SoftmaxVocab,
+    VocabFile,
+)
 
 
 def command(
@@ -17,19 +26,21 @@ def command(
         list[str], typer.Argument(metavar="TEXT...", help="Files of the domain, or patterns.")
     ],
     out: Annotated[Path, typer.Option(help="The directory to make.", show_default=False)],
-    raw: Annotated[bool, typer.Option("--raw", help="Running text, not tokens.")] = False,
+    raw: Raw = False,
     valid: Annotated[list[str] | None, typer.Option(help="Held-out files.")] = None,
     hold_out: Annotated[
-        int, typer.Option(help="Hold every N-th document out, where no --valid is given.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Hold every N-th document out, where no --valid is given; 0 for none, then "
+            "perplexity before and after is not known.",
+        ),
     ] = 10,
     options: Options = None,
     vocab: VocabFile = None,
-    softmax: Annotated[
-        Path | None, typer.Option(help="AI2's softmax weights of a legacy model (hdf5).")
-    ] = None,
-    softmax_vocab: Annotated[
-        Path | None, typer.Option(help="The vocabulary of --softmax, a word a line.")
-    ] = None,
+    softmax: SoftmaxFile = None,
+    softmax_vocab: SoftmaxVocab = None,
     new_vocab: Annotated[
         bool, typer.Option("--new-vocab", help="Predict the domain's own words.")
     ] = False,
@@ -54,28 +65,27 @@ def command(
     OUT/model is the result. A model without a softmax gets a new one, which is trained first while
     the rest stands still.
     """
-    from elmox.files import refuse_existing
     from elmox.hub import load_checkpoint
-    from elmox.legacy.ai2 import write_ai2
     from elmox.train.finetune import FinetuneOptions, finetune
     from elmox.train.prepare import PrepareOptions
 
-    if hdf5 is not None:
-        refuse_existing(hdf5, force=resume)
+    preparing = PrepareOptions(
+        raw=raw,
+        valid=tuple(valid or ()),
+        hold_out=None if valid or hold_out == 0 else hold_out,
+        vocab_size=vocab_size,
+        min_count=min_count,
+    )
+    training = FinetuneOptions(
+        new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
+    )
     found = finetune(
         load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
         texts,
         out,
-        prepare=PrepareOptions(
-            raw=raw,
-            valid=tuple(valid or ()),
-            hold_out=None if valid else hold_out,
-            vocab_size=vocab_size,
-            min_count=min_count,
-        ),
-        options=FinetuneOptions(
-            new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
-        ),
+        prepare=preparing,
+        options=training,
+        hdf5=hdf5,
         resume=resume,
         device=device,
         say=lambda message: typer.echo(f"elmox: {message}", err=True),
@@ -84,8 +94,6 @@ def command(
     if found.signal is not None:
         typer.echo("elmox: stopped: go on with --resume", err=True)
         raise typer.Exit(128 + found.signal)
-    if hdf5 is not None:
-        write_ai2(load_checkpoint(out / "model"), hdf5, force=resume)
     if as_json:
         typer.echo(json.dumps(asdict(found)))
     else:

@@ -1,6 +1,7 @@
 """`elmox plan`: what a recipe will cost."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,20 +11,35 @@ from elmox.cli.model_options import Device, Json
 from elmox.cli.train import RecipePath, Settings
 
 
+def _above_zero(value: float) -> float:
+    if not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value:g} is not a number above 0.")
+    return value
+
+
 def command(
     recipe: RecipePath,
     settings: Settings = None,
     devices: Annotated[
-        list[int] | None, typer.Option(help="Compute for so many devices too. May be repeated.")
+        list[int] | None,
+        typer.Option(help="Compute for so many devices too. May be repeated.", min=1),
     ] = None,
     bandwidth: Annotated[
-        float, typer.Option(help="Between devices, in GB/s: 300 NVLink, 25 PCIe, 1.2 10-GbE.")
+        float,
+        typer.Option(
+            help="Between devices, in GB/s: 300 NVLink, 25 PCIe, 1.2 10-GbE.", callback=_above_zero
+        ),
     ] = 25.0,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option(help="How long to measure.", callback=_above_zero)
+    ] = 5.0,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Parameters, memory and time of a recipe, measured in a few steps on the device at hand."""
+    """Parameters, memory and time of a recipe, measured in a few steps on the device at hand.
+
+    Time is that of training alone: evaluations on held-out text and checkpoints come on top.
+    """
     from elmox.train.log import duration
     from elmox.train.plan import plan
     from elmox.train.recipe import read_recipe
@@ -42,7 +58,7 @@ def command(
         f"text         {found.num_steps:,} steps of {found.tokens_per_step:,} tokens, "
         f"{found.num_epochs:g} epochs",
         f"time         {found.tokens_per_second:,.0f} tokens/s on {found.device}: "
-        f"{duration(found.total_seconds)}",
+        f"{duration(found.total_seconds)}, evaluations not included",
     ]
     for number, total in several.items():
         exchanged = f"{_size(found.exchanged_bytes)} exchanged a step at {bandwidth:g} GB/s"

@@ -167,11 +167,14 @@ class LanguageModel:
         dim = self.reader.bilm.config.lstm.projection_dim
         context = {"left": [before[:dim]], "right": [after[dim:]]}
         wanted = context.get(direction) or context["left"] + context["right"]
-        total: Tensor = self.softmax.log_probs(torch.stack(wanted)).sum(0)
-        probabilities, ids = total.softmax(0).topk(min(k, len(self.vocab)))
+        log_probs: Tensor = self.softmax.log_probs(torch.stack(wanted))
+        # <UNK> stands for so many words that it would hide all others, the more so when squared.
+        first = len(SPECIAL_WORDS)
+        total = log_probs[:, first:].sum(0)
+        probabilities, places = total.softmax(0).topk(min(k, len(total)))
         return [
-            Prediction(self.vocab.words[word], probability)
-            for word, probability in zip(ids.tolist(), probabilities.tolist(), strict=True)
+            Prediction(self.vocab.words[first + place], probability)
+            for place, probability in zip(places.tolist(), probabilities.tolist(), strict=True)
         ]
 
     def evaluate(
@@ -211,6 +214,11 @@ class LanguageModel:
         if direction != "left" and not self.reader.bilm.config.lstm.bidirectional:
             raise ElmoxError(
                 f"direction={direction!r}: this model only reads forward, use direction='left'"
+            )
+        if len(self.vocab) == len(SPECIAL_WORDS):
+            raise ElmoxError(
+                f"the model's vocabulary has no words but {', '.join(SPECIAL_WORDS)}: train a "
+                "softmax with others (elmox finetune --new-vocab)"
             )
 
 

@@ -2,7 +2,7 @@
 
     out/checkpoints/step-00001250/
       trainer.safetensors   weights, optimiser, LSTM states of all rows
-      trainer.json          step, corpus, best perplexity so far
+      trainer.json          how far the run is
       recipe.toml           what is being trained
 
 Random numbers and places in the corpus follow from seed and step (train/keys.py, train/rows.py), so
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, to_json
+from elmox.files import atomic_directory, read_json, recover_directory, to_json
 from elmox.tensors import read_tensors, write_tensors
 from elmox.train.recipe import Recipe, read_recipe
 
@@ -29,37 +29,35 @@ _NAME = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a run has come.
+class RunProgress:
+    """How far a run is.
 
     Attributes:
         step: updates done.
         corpus: digest of the corpus it reads.
         seconds: spent training, in all its sessions.
-        best_perplexity: the lowest on held-out text so far; None before the first.
+        loss_sum, loss_count: of the steps since the last report, for the next one.
+        evaluated: the step of the last held-out perplexity; 0 before the first.
+        perplexity: that perplexity.
+        best_perplexity: the lowest so far.
         num_worse: evaluations since the best.
     """
 
     step: int
     corpus: str
     seconds: float = 0.0
+    loss_sum: float = 0.0
+    loss_count: int = 0
+    evaluated: int = 0
+    perplexity: float | None = None
     best_perplexity: float | None = None
     num_worse: int = 0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
-@dataclass(frozen=True)
-class TrainingCheckpoint:
-    """A checkpoint as it was read."""
-
-    progress: Progress
-    recipe: Recipe
-    tensors: Mapping[str, Tensor]
-
-
 def write_checkpoint(
-    folder: Path, progress: Progress, recipe: Recipe, tensors: Mapping[str, Tensor]
+    folder: Path, progress: RunProgress, recipe: Recipe, tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a checkpoint into `folder`, then remove the oldest beyond the last two."""
     with atomic_directory(folder / f"step-{progress.step:08}") as new:
@@ -78,11 +76,21 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
-def read_checkpoint(path: Path, recipe: Recipe, corpus_digest: str) -> TrainingCheckpoint:
+def remove_leftovers(folder: Path) -> None:
+    """Clear away what a kill while writing left behind."""
+    if folder.is_dir():
+        hidden = [p.name for p in folder.iterdir() if p.name.startswith(".step-")]
+        for name in {name.split(".")[1] for name in hidden}:
+            recover_directory(folder / name)
+
+
+def read_checkpoint(
+    path: Path, recipe: Recipe, corpus_digest: str
+) -> tuple[RunProgress, dict[str, Tensor]]:
     """Read a checkpoint, and refuse it where recipe or corpus are not those it was made with."""
-    progress = validated(Progress, read_json(path / "trainer.json"), str(path / "trainer.json"))
-    stored = read_recipe(path / "recipe.toml")
-    changed = recipe.differences(stored)
+    values = read_json(path / "trainer.json")
+    progress = validated(RunProgress, values, str(path / "trainer.json"))
+    changed = recipe.differences(read_recipe(path / "recipe.toml"))
     if changed:
         raise ElmoxError(
             f"{path} was made with another recipe: {', '.join(changed)} changed; go on with the "
@@ -93,4 +101,9 @@ def read_checkpoint(path: Path, recipe: Recipe, corpus_digest: str) -> TrainingC
             f"{path} was made on another corpus than {recipe.data.dir}: go on with the old one, or "
             "start anew in another directory"
         )
-    return TrainingCheckpoint(progress, stored, read_tensors(path / "trainer.safetensors"))
+    try:
+        return progress, read_tensors(path / "trainer.safetensors")
+    except ElmoxError as error:
+        older = checkpoints(path.parent)[:-1]
+        advice = f": remove it to go on from {older[-1].name}" if older else ""
+        raise ElmoxError(f"{error}{advice}") from error

@@ -33,20 +33,17 @@ from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.text.chars import (
-    BEGIN_SENTENCE,
     BEGIN_SENTENCE_ID,
     BEGIN_WORD_ID,
-    END_SENTENCE,
     END_SENTENCE_ID,
     END_WORD_ID,
     FIRST_BYTE_ID,
     WORD_PADDING_ID,
     Spelling,
 )
+from elmox.text.vocab import BEGIN_ID, END_ID, SPECIAL_WORDS
 
 FORMAT = 1
-BEGIN_ID, END_ID, UNKNOWN_ID = 0, 1, 2  # word ids; `text.chars` has those of characters
-SPECIAL_WORDS = (BEGIN_SENTENCE, END_SENTENCE, "<UNK>")
 
 INFO_FILE = "corpus.json"
 VOCAB_FILE = "vocab.txt"

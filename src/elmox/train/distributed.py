@@ -5,10 +5,11 @@ would take with all rows.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,8 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from elmox.errors import ElmoxError
+
+T = TypeVar("T")
 
 # The first process measures perplexity and writes files while the others wait.
 LONGEST_WAIT = timedelta(hours=1)
@@ -51,13 +54,21 @@ class Processes:
             dist.all_reduce(flags, op=dist.ReduceOp.MAX)
         return flags
 
-    def from_first(self, values: list[float]) -> list[float]:
-        """What the first process says, for all."""
+    def agreed(self, decide: Callable[[], T]) -> T:
+        """What the first process finds, for all. Its error is everyone's, so that none waits."""
         if self.num == 1:
-            return values
-        told = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.broadcast(told, src=0)
-        return told.tolist()
+            return decide()
+        told: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                told[0] = decide()
+            except ElmoxError as error:
+                told[1] = str(error)
+        dist.broadcast_object_list(told, src=0, device=self.device)
+        if told[1] is not None:
+            raise ElmoxError(told[1])
+        found: T = told[0]
+        return found
 
     def wait(self) -> None:
         """Until all processes are here."""
@@ -80,6 +91,11 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         return
     if where.type == "cuda":
         where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if where.index >= torch.cuda.device_count():
+            raise ElmoxError(
+                f"{os.environ['LOCAL_WORLD_SIZE']} processes on a machine with "
+                f"{torch.cuda.device_count()} GPUs: give torchrun a smaller --nproc-per-node"
+            )
         torch.cuda.set_device(where)
     # torchrun keeps its store of addresses over a restart; without a name of its own for each
     # attempt, a restarted process would wait for processes that are gone.
@@ -119,6 +135,11 @@ def checked_device(device: str | None) -> torch.device:
 def was_restarted() -> bool:
     """Whether torchrun started this process again after another one died."""
     return _num_restarts() > 0
+
+
+def launch_id() -> str:
+    """The same for a process and those that torchrun starts in its place, and for no other."""
+    return f"{os.environ.get('TORCHELASTIC_RUN_ID', '')} {os.uname().nodename} {os.getppid()}"
 
 
 def _num_restarts() -> int:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.errors import ElmoxError
-from elmox.text.vocab import read_vocab
+from elmox.text.vocab import SPECIAL_WORDS, read_vocab
 from elmox.train.corpus import (
     COUNTS_FILE,
     OFFSETS_FILE,
-    SPECIAL_WORDS,
     VOCAB_FILE,
     WORDS_FILE,
     FileInfo,

@@ -23,7 +23,7 @@ class MetricsLog:
     def __init__(self, folder: Path, step: int) -> None:
         """Go on after `step`: what an interrupted run reported beyond it will come again."""
         self._path = folder / "metrics.jsonl"
-        kept = [line for line in self._lines() if json.loads(line)["step"] <= step]
+        kept = [line for line in self._lines() if 0 <= _step(line) <= step]
         with atomic_write(self._path) as temporary:
             temporary.write_text("".join(kept), encoding="utf-8")
         self._file = self._path.open("a", encoding="utf-8")
@@ -47,7 +47,7 @@ class MetricsLog:
     def _lines(self) -> list[str]:
         if not self._path.exists():
             return []
-        lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         return [line for line in lines if line.endswith("\n")]  # a killed run may leave half a line
 
 
@@ -84,14 +84,12 @@ class ProgressReport:
     def line(self, step: int, epoch: float, epochs: float, speed: float, text: str) -> None:
         """Say how it goes."""
         left = (self._num_steps - step) * self._tokens_per_step / max(speed, 1e-9)
-        message = (
-            f"step {step}/{self._num_steps}, epoch {epoch:.2f} of {epochs:g}, {text}, "
-            f"{speed:,.0f} tokens/s, {duration(left)} left"
-        )
+        what = f"epoch {epoch:.2f} of {epochs:.2f}, {text}"
         if self._bar.disable:
-            self._say(message)
+            pace = f"{speed:,.0f} tokens/s, {duration(left)} left"
+            self._say(f"step {step}/{self._num_steps}, {what}, {pace}")
         else:
-            self._bar.set_postfix_str(text)
+            self._bar.set_postfix_str(what)
 
     def tell(self, message: str) -> None:
         """Something that should stay on the screen."""
@@ -114,6 +112,14 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 86400:.1f} days"
+
+
+def _step(line: str) -> int:
+    """The step of a line; -1 where a crash left something else than a line."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return -1
 
 
 def _tensorboard(folder: Path, step: int) -> Any:

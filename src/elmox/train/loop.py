@@ -1,33 +1,22 @@
-"""A whole training run: from a recipe to a model, in one go or in many.
+"""A whole training run: from a recipe to a model, in one go or in many."""
 
-out/
-  recipe.toml        the resolved recipe
-  metrics.jsonl      every report
-  checkpoints/       the last two, to go on from
-  best/              the model with the lowest held-out perplexity   (where text is held out)
-  last/              the model as the run left it
-"""
-
+import math
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
-
-import numpy as np
 
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write
 from elmox.hub import write_directory
-from elmox.train.checkpoint import Progress, checkpoints, read_checkpoint, write_checkpoint
+from elmox.train.checkpoint import RunProgress, read_checkpoint, write_checkpoint
 from elmox.train.corpus import Corpus, open_corpus
-from elmox.train.distributed import Processes, processes, was_restarted
+from elmox.train.distributed import Processes, processes
 from elmox.train.log import MetricsLog, ProgressReport, Say
+from elmox.train.memory import memory_explained
 from elmox.train.recipe import Recipe
+from elmox.train.run_directory import enter
 from elmox.train.start import starting_point
+from elmox.train.stop import Stop, stop_signals
 from elmox.train.trainer import StepReport, Trainer
 
 
@@ -37,7 +26,7 @@ class Outcome:
 
     Attributes:
         step: updates done, of `num_steps`.
-        loss: the last reported (sampled softmax's, where the recipe says so).
+        loss: the last reported in this session (sampled softmax's, where the recipe says so).
         perplexity: the last on held-out text; None where none was measured.
         best_perplexity: the lowest.
         signal: what told it to stop before the end, if anything did.
@@ -66,18 +55,30 @@ def train(
 
     Args:
         recipe: what to do.
-        out: the run's directory.
+        out: the run's directory; see `train/run_directory.py`.
         resume: go on from the last checkpoint in `out`; from the beginning where there is none.
         device: cpu, cuda; a GPU if there is one by default.
         say: told how it goes, a line at a time.
         show_progress_bar: a bar on stderr instead of most lines.
     """
-    corpus = open_corpus(Path(recipe.data.dir))
-    with processes(device) as everyone, _stop_signals() as stop:
-        told = say if everyone.is_first else lambda message: None
+    with processes(device) as everyone, stop_signals() as stop, memory_explained():
+        told: Say = say if everyone.is_first else lambda message: None
+        corpus = open_corpus(Path(recipe.data.dir))
+        checkpoint = everyone.agreed(lambda: _begin(recipe, out, resume))
         run = _Run(recipe, out, corpus, everyone, told)
-        run.begin(resume or was_restarted())
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        elif resume:
+            told(f"no checkpoint in {out} yet: starting from the beginning")
         return run.go(stop, show_progress_bar and everyone.is_first)
+
+
+def _begin(recipe: Recipe, out: Path, resume: bool) -> Path | None:
+    checkpoint = enter(out, recipe, resume)
+    if checkpoint is not None:
+        # A file that was changed without changing its size shows in its checksum only.
+        open_corpus(Path(recipe.data.dir), verify=True)
+    return checkpoint
 
 
 class _Run:
@@ -89,54 +90,47 @@ class _Run:
         self._recipe, self._out, self._corpus = recipe, out, corpus
         self._everyone, self._say = everyone, say
         self._trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), everyone)
-        self._progress = Progress(0, corpus.info.digest)
+        self._progress = RunProgress(0, corpus.info.digest)
         self._loss: float | None = None
-        self._perplexity: float | None = None
+        tokens = recipe.train.rows * recipe.train.steps
+        self._epochs_per_step = tokens / corpus.train.num_positions
+        if self._epochs_per_step > 1:
+            say(
+                f"warning: a step of {tokens:,} tokens reads the text "
+                f"{self._epochs_per_step:.1f} times: choose fewer train.rows"
+            )
 
-    def begin(self, resume: bool) -> None:
-        """Make the directory, or go on from what is in it."""
-        found = checkpoints(self._out / "checkpoints")
-        if not resume and self._out.exists() and any(self._out.iterdir()):
-            how = "go on with --resume, or choose" if found else "choose"
-            raise ElmoxError(f"{self._out} is not empty: {how} another directory")
-        if found:
-            stored = read_checkpoint(found[-1], self._recipe, self._corpus.info.digest)
-            self._trainer.restore(stored.tensors, stored.progress.step)
-            self._progress = stored.progress
-            self._say(f"going on from {found[-1]}, after {stored.progress.step} steps")
-        elif resume:
-            self._say(f"no checkpoint in {self._out} yet: starting from the beginning")
-        self._everyone.wait()  # nobody writes while another one still looks
-        if self._everyone.is_first:
-            with atomic_write(self._out / "recipe.toml") as path:
-                path.write_text(self._recipe.to_toml(), encoding="utf-8")
+    def restore(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint, which every process must see."""
+        progress, tensors = read_checkpoint(checkpoint, self._recipe, self._progress.corpus)
+        self._trainer.restore(tensors, progress.step)
+        self._progress = progress
+        self._say(f"going on from {checkpoint}, after {progress.step} steps")
 
-    def go(self, stop: "_Stop", bar: bool) -> Outcome:
+    def go(self, stop: Stop, bar: bool) -> Outcome:
         """Train until the end, a signal, or no more improvement."""
         trainer, report = self._trainer, self._recipe.report
         tokens = self._recipe.train.rows * self._recipe.train.steps
         self._report = ProgressReport(self._say, bar, trainer.step, trainer.num_steps, tokens)
         self._metrics = MetricsLog(self._out, trainer.step) if self._everyone.is_first else None
-        stopping, early = False, self._out_of_patience()
-        losses: list[float] = []
+        stopping = False
         began, before = time.monotonic(), self._progress.seconds
         try:
-            for batches in () if early else trainer.batches():
+            if self._is_evaluation_due():  # a signal came at that very step
+                self._evaluate()
+                self._save()
+            for batches in () if self._is_over() else trainer.batches():
                 step = trainer.advance(batches, stop.signal is not None)
-                self._report.advance()
-                losses.append(step.loss)
-                stopping, last = step.stopping, trainer.step == trainer.num_steps
-                seconds = before + time.monotonic() - began
-                self._progress = replace(self._progress, step=trainer.step, seconds=seconds)
-                if last or stopping or trainer.step % report.log_every == 0:
-                    self._log(step, losses)
-                    losses = []
-                if not stopping and (last or _due(trainer.step, report.eval_every)):
-                    early = self._evaluate()
-                done = last or stopping or early
-                if done or trainer.step % report.save_every == 0:
+                self._count(step, before + time.monotonic() - began)
+                if self._is_due(report.log_every):
+                    self._log(step)
+                stopping = step.stopping
+                if not stopping and self._is_evaluation_due():
+                    self._evaluate()
+                ending = stopping or self._is_over()
+                if ending or self._is_due(report.save_every):
                     self._save()
-                if done:
+                if ending:
                     break
             self._write_model("last")
         finally:
@@ -147,51 +141,63 @@ class _Run:
             step=trainer.step,
             num_steps=trainer.num_steps,
             loss=self._loss,
-            perplexity=self._perplexity,
+            perplexity=self._progress.perplexity,
             best_perplexity=self._progress.best_perplexity,
             # Another process's signal is as good as ours.
             signal=(stop.signal or signal.SIGTERM) if stopping else None,
-            stopped_early=early,
+            stopped_early=not stopping and trainer.step < trainer.num_steps,
         )
 
-    def _log(self, step: StepReport, losses: list[float]) -> None:
+    def _is_due(self, every: int) -> bool:
+        step = self._trainer.step
+        return step > 0 and (step == self._trainer.num_steps or (every > 0 and step % every == 0))
+
+    def _is_evaluation_due(self) -> bool:
+        new = self._progress.evaluated != self._trainer.step
+        held_out = self._corpus.valid is not None
+        return held_out and new and self._is_due(self._recipe.report.eval_every)
+
+    def _is_over(self) -> bool:
+        out_of_patience = 0 < self._recipe.report.patience <= self._progress.num_worse
+        return self._trainer.step >= self._trainer.num_steps or out_of_patience
+
+    def _count(self, step: StepReport, seconds: float) -> None:
+        self._report.advance()
+        self._progress = replace(
+            self._progress,
+            step=self._trainer.step,
+            seconds=seconds,
+            loss_sum=self._progress.loss_sum + step.loss,
+            loss_count=self._progress.loss_count + 1,
+        )
+
+    def _log(self, step: StepReport) -> None:
         name = "sampled_loss" if self._recipe.softmax.loss == "sampled" else "loss"
-        self._loss = float(np.mean(losses))
-        done, per_epoch = self._trainer.step, self._trainer.rows.steps_per_epoch
+        self._loss = self._progress.loss_sum / self._progress.loss_count
+        self._progress = replace(self._progress, loss_sum=0.0, loss_count=0)
+        done = self._trainer.step
+        epoch, epochs = (n * self._epochs_per_step for n in (done, self._trainer.num_steps))
         speed = self._report.speed(done)
-        values = {
-            "epoch": done / per_epoch,
-            name: self._loss,
-            "grad_norm": step.grad_norm,
-            "lr": step.lr,
-            "tokens_per_second": speed,
-            "seconds": self._progress.seconds,
-        }
         if self._metrics is not None:
+            values = {
+                "epoch": epoch,
+                name: self._loss,
+                "grad_norm": step.grad_norm,
+                "lr": step.lr,
+                "tokens_per_second": speed,
+                "seconds": self._progress.seconds,
+            }
             self._metrics.write(done, values)
         text = f"{name.replace('_', ' ')} {self._loss:.4f}"
-        epochs = self._trainer.num_steps / per_epoch
-        self._report.line(done, done / per_epoch, epochs, speed, text)
+        self._report.line(done, epoch, epochs, speed, text)
 
-    def _evaluate(self) -> bool:
-        """Held-out perplexity. Returns whether to stop because it does not get better."""
-        if self._corpus.valid is None:
-            return False
+    def _evaluate(self) -> None:
+        """Held-out perplexity; the first process measures it for all."""
         began = time.monotonic()
-        told = [0.0]
-        if self._metrics is not None:
-            found = self._trainer.held_out(self._recipe.report.eval_rows)
-            told = [found.perplexity]
-            values = {
-                "perplexity": found.perplexity,
-                "forward_perplexity": found.forward_perplexity,
-                "backward_perplexity": found.backward_perplexity,
-                "unknown_share": found.num_unknown / found.num_positions,
-            }
-            self._metrics.write(self._trainer.step, values)
-        perplexity = self._perplexity = self._everyone.from_first(told)[0]
-        best = self._progress.best_perplexity
-        message = f"held-out perplexity {perplexity:.2f} after {self._trainer.step} steps"
+        perplexity = self._everyone.agreed(self._held_out)
+        best, step = self._progress.best_perplexity, self._trainer.step
+        message = f"held-out perplexity {perplexity:.2f} after {step} steps"
+        self._progress = replace(self._progress, evaluated=step, perplexity=perplexity)
         if best is None or perplexity < best:
             self._progress = replace(self._progress, best_perplexity=perplexity, num_worse=0)
             self._write_model("best")
@@ -200,13 +206,29 @@ class _Run:
             message += f" (the best was {best:.2f})"
         self._report.tell(message)
         self._report.pause(time.monotonic() - began)
-        return self._out_of_patience()
 
-    def _out_of_patience(self) -> bool:
-        return 0 < self._recipe.report.patience <= self._progress.num_worse
+    def _held_out(self) -> float:
+        valid = self._corpus.info.valid
+        assert valid is not None
+        assert self._metrics is not None
+        found = self._trainer.held_out(self._recipe.report.eval_rows)
+        if not math.isfinite(found.perplexity):
+            raise ElmoxError(
+                f"step {self._trainer.step}: the held-out perplexity is {found.perplexity}: lower "
+                "optim.lr, or raise optim.warmup"
+            )
+        values = {
+            "perplexity": found.perplexity,
+            "forward_perplexity": found.forward_perplexity,
+            "backward_perplexity": found.backward_perplexity,
+            "unknown_share": found.num_unknown / valid.num_tokens,
+        }
+        self._metrics.write(self._trainer.step, values)
+        return found.perplexity
 
     def _save(self) -> None:
         began = time.monotonic()
+        self._trainer.check_finite()
         tensors = self._trainer.tensors()
         if self._everyone.is_first:
             write_checkpoint(self._out / "checkpoints", self._progress, self._recipe, tensors)
@@ -214,40 +236,6 @@ class _Run:
         self._report.pause(time.monotonic() - began)
 
     def _write_model(self, name: str) -> None:
+        self._trainer.check_finite()
         if self._everyone.is_first:
             write_directory(self._trainer.model(), self._out / name, force=True)
-
-
-def _due(step: int, every: int) -> bool:
-    return every > 0 and step % every == 0
-
-
-class _Stop:
-    """Whether a signal came."""
-
-    signal: int | None = None
-
-
-@contextmanager
-def _stop_signals() -> Iterator[_Stop]:
-    """SIGINT and SIGTERM end the run after the present step; a second one ends it at once."""
-    stop = _Stop()
-    before: dict[int, Any] = {}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop.signal = number
-        restore()
-
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, handle)
-    except ValueError:  # not in the main thread: whoever started the thread decides
-        before.clear()
-    try:
-        yield stop
-    finally:
-        restore()

@@ -6,7 +6,7 @@ leaves such a row and its moments alone, as torch's SparseAdam does.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -48,12 +48,12 @@ class Optimizer:
     def __init__(self, recipe: OptimRecipe, parameters: Mapping[str, Tensor]) -> None:
         self._recipe = recipe
         self._parameters = dict(parameters)
-        self._update: Callable[[Tensor, Slots, Gradient, float, int], None]
-        self._update = {"adagrad": self._adagrad, "adamw": self._adamw}[recipe.name]
-        names = {"adagrad": ("sum",), "adamw": ("mean", "square")}[recipe.name]
-        start = {"sum": recipe.initial_accumulator}
+        start = {
+            "adagrad": {"sum": recipe.initial_accumulator},
+            "adamw": {"mean": 0.0, "square": 0.0},
+        }[recipe.name]
         self.slots: dict[str, Slots] = {
-            name: {slot: torch.full_like(p, start.get(slot, 0.0)) for slot in names}
+            name: {slot: torch.full_like(p, value) for slot, value in start.items()}
             for name, p in self._parameters.items()
         }
 
@@ -61,31 +61,39 @@ class Optimizer:
     def step(self, gradients: Mapping[str, Gradient], lr: float, number: int) -> None:
         """Update number `number`, counted from 0."""
         for name, gradient in gradients.items():
-            self._update(self._parameters[name], self.slots[name], gradient, lr, number)
+            parameter, slots = self._parameters[name], self.slots[name]
+            if self._recipe.name == "adagrad":
+                _adagrad(parameter, slots, gradient, lr)
+            else:
+                _adamw(parameter, slots, gradient, lr, self._recipe, number + 1)
 
-    def _adagrad(self, p: Tensor, slots: Slots, gradient: Gradient, lr: float, _: int) -> None:
-        values, rows = gradient.values, gradient.rows
-        if rows is None:
-            slots["sum"].addcmul_(values, values)
-            p.addcdiv_(values, slots["sum"].sqrt(), value=-lr)
-            return
-        total = slots["sum"][rows].addcmul_(values, values)
-        slots["sum"][rows] = total
-        p.index_add_(0, rows, values / total.sqrt_(), alpha=-lr)
 
-    def _adamw(self, p: Tensor, slots: Slots, gradient: Gradient, lr: float, number: int) -> None:
-        recipe, values, rows = self._recipe, gradient.values, gradient.rows
-        (first, second), time = recipe.betas, number + 1
-        mean, square = slots["mean"], slots["square"]
-        if rows is not None:
-            mean, square = mean[rows], square[rows]
-        mean.lerp_(values, 1.0 - first)
-        square.mul_(second).addcmul_(values, values, value=1.0 - second)
-        size = (square / (1.0 - second**time)).sqrt_().add_(recipe.eps)
-        rate = lr / (1.0 - first**time)
-        decay = 1.0 - lr * recipe.weight_decay
-        if rows is None:
-            p.mul_(decay).addcdiv_(mean, size, value=-rate)
-            return
-        slots["mean"][rows], slots["square"][rows] = mean, square
-        p[rows] = p[rows].mul_(decay).addcdiv_(mean, size, value=-rate)
+def _adagrad(p: Tensor, slots: Slots, gradient: Gradient, lr: float) -> None:
+    values, rows = gradient.values, gradient.rows
+    if rows is None:
+        slots["sum"].addcmul_(values, values)
+        p.addcdiv_(values, slots["sum"].sqrt(), value=-lr)
+        return
+    total = slots["sum"][rows].addcmul_(values, values)
+    slots["sum"][rows] = total
+    p.index_add_(0, rows, values / total.sqrt_(), alpha=-lr)
+
+
+def _adamw(
+    p: Tensor, slots: Slots, gradient: Gradient, lr: float, recipe: OptimRecipe, time: int
+) -> None:
+    values, rows = gradient.values, gradient.rows
+    first, second = recipe.betas
+    mean, square = slots["mean"], slots["square"]
+    if rows is not None:
+        mean, square = mean[rows], square[rows]
+    mean.lerp_(values, 1.0 - first)
+    square.mul_(second).addcmul_(values, values, value=1.0 - second)
+    size = (square / (1.0 - second**time)).sqrt_().add_(recipe.eps)
+    rate = lr / (1.0 - first**time)
+    decay = 1.0 - lr * recipe.weight_decay
+    if rows is None:
+        p.mul_(decay).addcdiv_(mean, size, value=-rate)
+        return
+    slots["mean"][rows], slots["square"][rows] = mean, square
+    p[rows] = p[rows].mul_(decay).addcdiv_(mean, size, value=-rate)

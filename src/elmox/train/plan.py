@@ -15,13 +15,14 @@ from pathlib import Path
 
 import torch
 
+from elmox.config import LstmConfig
 from elmox.train.corpus import open_corpus
 from elmox.train.distributed import Processes, checked_device
-from elmox.train.recipe import Recipe
+from elmox.train.memory import memory_explained
+from elmox.train.recipe import Recipe, TrainRecipe
 from elmox.train.start import starting_point
 from elmox.train.trainer import Trainer
 
-SLOTS = {"adagrad": 1, "adamw": 2}  # arrays that the optimiser keeps for every parameter
 BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -31,7 +32,8 @@ class Plan:
 
     Attributes:
         num_body, num_softmax: parameters.
-        weight_bytes: weights, gradients and optimiser, in float32.
+        weight_bytes: weights, a step's gradients and optimiser, in float32. Of a sampled softmax
+            only the touched rows have gradients; what is frozen has neither of the latter two.
         activation_bytes: computed: what the LSTMs keep of a step for the way back.
         peak_bytes: measured on the device; None on a CPU.
         exchanged_bytes: gradients of a step that processes exchange.
@@ -55,7 +57,7 @@ class Plan:
 
     @property
     def total_seconds(self) -> float:
-        """The whole run on the device at hand."""
+        """The whole run on the device at hand, without its evaluations and checkpoints."""
         return self.num_steps * self.step_seconds
 
     def seconds_on(self, num_devices: int, bandwidth: float) -> float:
@@ -80,7 +82,32 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
     """
     where = checked_device(device)
     corpus = open_corpus(Path(recipe.data.dir))
-    trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
+    with memory_explained():
+        trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
+        step = _step_seconds(trainer, where, seconds)
+    num_body = sum(p.numel() for p in trainer.bilm.parameters())
+    num_softmax = sum(p.numel() for p in trainer.softmax.parameters())
+    slots = trainer.optimizer.slots.values()
+    num_slots = sum(array.numel() for arrays in slots for array in arrays.values())
+    tokens = recipe.train.rows * recipe.train.steps
+    return Plan(
+        num_body=num_body,
+        num_softmax=num_softmax,
+        weight_bytes=4 * (num_body + num_softmax + trainer.num_exchanged + num_slots),
+        activation_bytes=_activation_bytes(trainer.bilm.config.lstm, recipe.train),
+        peak_bytes=torch.cuda.max_memory_allocated(where) if where.type == "cuda" else None,
+        exchanged_bytes=4 * trainer.num_exchanged,
+        num_steps=trainer.num_steps,
+        tokens_per_step=tokens,
+        num_epochs=trainer.num_steps / trainer.rows.steps_per_epoch,
+        step_seconds=step,
+        tokens_per_second=tokens / step,
+        device=torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu",
+    )
+
+
+def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> float:
+    """The median of some real steps."""
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
     times: list[float] = []
@@ -91,25 +118,13 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
             times.append(time.perf_counter() - began)
         if sum(times) > seconds:
             break
-    num_body = sum(p.numel() for p in trainer.bilm.parameters())
-    num_softmax = sum(p.numel() for p in trainer.softmax.parameters())
-    lstm, shape = trainer.bilm.config.lstm, recipe.train
-    per_position = (5 * lstm.cell_dim + 3 * lstm.projection_dim) * BYTES[shape.precision]
+    return sorted(times)[len(times) // 2]
+
+
+def _activation_bytes(lstm: LstmConfig, shape: TrainRecipe) -> int:
+    """What `ops/lstm_rows.py` keeps: gates, inputs and outputs, and cells always in float32."""
+    kept = 4 * lstm.cell_dim + 3 * lstm.projection_dim
+    per_position = kept * BYTES[shape.precision] + 4 * lstm.cell_dim
     rows = -(-shape.rows // shape.accumulate)
-    positions = rows * shape.steps * lstm.num_directions * lstm.num_layers
-    step = sorted(times)[len(times) // 2]
-    tokens = shape.rows * shape.steps
-    return Plan(
-        num_body=num_body,
-        num_softmax=num_softmax,
-        weight_bytes=4 * (num_body + num_softmax) * (2 + SLOTS[recipe.optim.name]),
-        activation_bytes=positions * per_position,
-        peak_bytes=torch.cuda.max_memory_allocated(where) if where.type == "cuda" else None,
-        exchanged_bytes=4 * trainer.num_exchanged,
-        num_steps=trainer.num_steps,
-        tokens_per_step=tokens,
-        num_epochs=trainer.num_steps / trainer.rows.steps_per_epoch,
-        step_seconds=step,
-        tokens_per_second=tokens / step,
-        device=torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu",
-    )
+    layers = 1 if shape.freeze == "body" else lstm.num_layers  # without a way back, one at a time
+    return rows * shape.steps * lstm.num_directions * layers * per_position

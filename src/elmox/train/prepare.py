@@ -24,8 +24,9 @@ import numpy as np
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, refuse_existing, to_json
 from elmox.text.tokenize import get_tokenizer
+from elmox.text.vocab import SPECIAL_WORDS
 from elmox.train.blocks import NumberedBlock, number_block
-from elmox.train.corpus import INFO_FILE, OFFSETS_FILE, SPECIAL_WORDS, CorpusInfo
+from elmox.train.corpus import INFO_FILE, OFFSETS_FILE, CorpusInfo
 from elmox.train.lexicon import WordCounts, read_given_vocab, write_lexicon
 from elmox.train.parallel import map_in_order, num_cores
 from elmox.train.shards import SHARD_TOKENS

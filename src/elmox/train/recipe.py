@@ -5,9 +5,10 @@ together with a corpus determines a run to the last bit on a CPU, so the resolve
 beside every checkpoint and compared when a run goes on.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +48,14 @@ class ModelRecipe:
     char_cnn: Mapping[str, Any] = field(default_factory=dict)
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("inventory", "num_characters"):
+            if name in self.char_cnn:
+                raise ElmoxError(
+                    f"model.char_cnn.{name} is {self.char_cnn[name]!r}: leave it out, models are "
+                    "trained on UTF-8 bytes"
+                )
 
     def config(self, vocab_size: int, tokenizer: str) -> ElmoConfig:
         """The network for a corpus with this softmax vocabulary."""
@@ -124,8 +133,9 @@ class TrainRecipe:
             _at_least(1, f"train.{name}", getattr(self, name))
         if self.max_steps is not None:
             _at_least(1, "train.max_steps", self.max_steps)
-        if not self.epochs > 0:
-            raise ElmoxError(f"train.epochs is {self.epochs}, expected more than 0")
+        _above(0, "train.epochs", self.epochs)
+        if not 0 <= self.seed < 2**63:
+            raise ElmoxError(f"train.seed is {self.seed}, expected from 0 to below 2**63")
         for name in ("dropout", "reset"):
             if not 0 <= getattr(self, name) < 1:
                 given = getattr(self, name)
@@ -164,10 +174,12 @@ class OptimRecipe:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise ElmoxError(f"optim.lr is {self.lr}, expected more than 0")
-        for name in ("warmup", "clip_norm", "weight_decay", "initial_accumulator", "final_lr"):
+        for name in ("lr", "initial_accumulator", "eps"):
+            _above(0, f"optim.{name}", getattr(self, name))
+        for name in ("warmup", "clip_norm", "weight_decay", "final_lr"):
             _at_least(0, f"optim.{name}", getattr(self, name))
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ElmoxError(f"optim.betas is {self.betas}, expected from 0 to below 1")
 
 
 @dataclass(frozen=True)
@@ -215,14 +227,20 @@ class Recipe:
         return "\n".join(_toml_table(name, values) for name, values in asdict(self).items())
 
     def differences(self, other: "Recipe") -> list[str]:
-        """Names of the settings that change what is learned and differ from another recipe's."""
+        """Names of the settings that change what is learned and differ from another recipe's.
+
+        The corpus is compared by its content, elsewhere. Where the rate is constant, a run may
+        become longer.
+        """
+        mine, others = (tomllib.loads(recipe.to_toml()) for recipe in (self, other))
+        ignored = {"train.accumulate"}
+        if self.optim.schedule == other.optim.schedule == "constant":
+            ignored |= {"train.epochs", "train.max_steps"}
         found = []
-        for part in fields(self):
-            if part.name in ("report", "data"):  # the corpus is compared by its content
-                continue
-            mine, others = asdict(getattr(self, part.name)), asdict(getattr(other, part.name))
-            found += [f"{part.name}.{key}" for key in mine if mine[key] != others[key]]
-        return found
+        for part in ("model", "softmax", "train", "optim"):
+            keys = dict.fromkeys([*mine[part], *others[part]])
+            found += [f"{part}.{k}" for k in keys if mine[part].get(k) != others[part].get(k)]
+        return [name for name in found if name not in ignored]
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
@@ -241,11 +259,6 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
 def recipe_from_dict(values: Mapping[str, Any], source: str) -> Recipe:
     """Check untrusted values and make the recipe."""
     return validated(Recipe, values, source)
-
-
-def with_steps(recipe: Recipe, max_steps: int) -> Recipe:
-    """The same recipe for so many updates at most."""
-    return replace(recipe, train=replace(recipe.train, max_steps=max_steps))
 
 
 def _set(values: dict[str, Any], setting: str) -> None:
@@ -286,5 +299,10 @@ def _toml(value: Any) -> str:
 
 
 def _at_least(least: int, name: str, given: float) -> None:
-    if not given >= least:
+    if not least <= given < math.inf:
         raise ElmoxError(f"{name} is {given}, expected at least {least}")
+
+
+def _above(bound: int, name: str, given: float) -> None:
+    if not bound < given < math.inf:
+        raise ElmoxError(f"{name} is {given}, expected more than {bound}")

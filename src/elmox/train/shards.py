@@ -11,7 +11,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox.train.corpus import END_ID, UNKNOWN_ID, ShardInfo, new_digest, shard_name
+from elmox.text.vocab import END_ID, UNKNOWN_ID
+from elmox.train.corpus import ShardInfo, new_digest, shard_name
 
 SHARD_TOKENS = 2**22
 

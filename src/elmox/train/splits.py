@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
 from elmox.train.blocks import (
     DOCUMENT_END,
     FIRST_WORD,
@@ -17,7 +18,7 @@ from elmox.train.blocks import (
     UNKNOWN,
     NumberedBlock,
 )
-from elmox.train.corpus import BEGIN_ID, END_ID, UNKNOWN_ID, SplitInfo
+from elmox.train.corpus import SplitInfo
 from elmox.train.lexicon import Ranking, WordCounts
 from elmox.train.shards import ShardWriter, renumber
 

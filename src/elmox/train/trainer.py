@@ -55,7 +55,9 @@ class Trainer:
                 f"{processes.num} processes"
             )
         assert start.softmax is not None
-        self.recipe, self._corpus, self._start, self._processes = recipe, corpus, start, processes
+        self.recipe, self._corpus, self._processes = recipe, corpus, processes
+        # Its arrays would otherwise stay in memory beside those in training.
+        self._start = replace(start, tensors={}, softmax=None)
         lstm, device = start.config.lstm, processes.device
         self.bilm = build_bilm(start, "the model to start from").to(device).train()
         self.softmax = softmax_from_tensors(
@@ -156,6 +158,15 @@ class Trainer:
             warm_state=None,  # it belonged to the weights before
         )
 
+    def check_finite(self) -> None:
+        """Refuse to keep weights that the last update has spoilt."""
+        for name, parameter in self.parameters().items():
+            if not torch.isfinite(parameter).all():
+                raise ElmoxError(
+                    f"step {self.step}: {name} is no longer finite, so nothing was saved: lower "
+                    "optim.lr, or raise optim.warmup, and go on from the last checkpoint"
+                )
+
     def tensors(self) -> dict[str, Tensor]:
         """All that a checkpoint holds, with the state of all processes' rows."""
         found: dict[str, Tensor] = {}
@@ -173,6 +184,10 @@ class Trainer:
 
     def restore(self, tensors: Mapping[str, Tensor], step: int) -> None:
         """Go on from what `tensors` returned after `step` updates."""
+        shapes = {name: tensor.shape for name, tensor in self.tensors().items()}
+        for name, shape in shapes.items():
+            if name not in tensors or tensors[name].shape != shape:
+                raise ElmoxError(f"the checkpoint lacks {name} of shape {tuple(shape)}")
         mine, device = torch.from_numpy(self._mine), self._processes.device
         self.state = LstmState(
             tensors["state.hidden"][:, :, mine].to(device),
