@@ -1,6 +1,5 @@
 """On a GPU: the same vectors, low precision within its tolerance, and real exhaustion of memory."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from language_models import tiny_lm
 from shared_data import needs_shared
 from training_runs import losses, tiny_recipe
 
-from elmox import Elmo, ElmoEmbedding, ElmoxError
+from elmox import Elmo, ElmoEmbedding
 from elmox.model.init import random_checkpoint
-from elmox.train.checkpoint import checkpoints
+from elmox.ops.lstm_rows import lstm_rows
 from elmox.train.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -133,11 +132,47 @@ def test_training_resumes(tmp_path: Path) -> None:
     short, whole = (tiny_recipe(corpus, train={"max_steps": steps}) for steps in (20, 40))
     train(whole, tmp_path / "whole", device="cuda")
     train(short, tmp_path / "parts", device="cuda")
-    longer = replace(short, train=replace(short.train, max_steps=40))
-    with pytest.raises(ElmoxError, match="another recipe"):
-        train(longer, tmp_path / "parts", resume=True, device="cuda")
-    # What a crash after step 20 leaves: the checkpoint of step 20 of the longer run.
-    for checkpoint in checkpoints(tmp_path / "parts" / "checkpoints"):
-        (checkpoint / "recipe.toml").write_text(whole.to_toml(), encoding="utf-8")
     train(whole, tmp_path / "parts", resume=True, device="cuda")
     np.testing.assert_allclose(losses(tmp_path / "parts"), losses(tmp_path / "whole"), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 6e-2)])
+@pytest.mark.parametrize("shape", [(2, 5, 3, 4, 7), (1, 8, 130, 32, 1030), (2, 3, 1, 64, 2048)])
+@pytest.mark.parametrize("clips", [(0.4, 0.3), (None, None)])
+def test_kernels_are_the_plain_step(
+    shape: tuple[int, ...],
+    clips: tuple[float | None, float | None],
+    dtype: torch.dtype,
+    tolerance: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Triton's and torch's point-wise half, forward and every gradient."""
+    directions, steps, rows, dim, cells = shape
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def draw(*size: int, scale: float = 1.0, like: torch.dtype = dtype) -> torch.Tensor:
+        return (scale * torch.randn(*size, generator=generator, device="cuda")).to(like)
+
+    arguments = [
+        draw(directions, steps, rows, dim),
+        draw(directions, rows, dim, scale=0.2),
+        draw(directions, rows, cells, scale=0.2, like=torch.float32),
+        draw(directions, 4 * cells, dim, scale=dim**-0.5),
+        draw(directions, 4 * cells, dim, scale=dim**-0.5),
+        draw(directions, 4 * cells, scale=0.1),
+        draw(directions, dim, cells, scale=cells**-0.5),
+    ]
+    upstream = [draw(directions, steps, rows, dim), draw(directions, rows, dim)]
+    found = []
+    for kernels in ("torch", ""):
+        monkeypatch.setenv("ELMOX_KERNELS", kernels)
+        leaves = [argument.clone().requires_grad_() for argument in arguments]
+        given: list[Any] = [*leaves, *clips]
+        outputs = lstm_rows(*given)
+        torch.autograd.backward(outputs[:2], upstream)
+        found.append([*outputs, *(leaf.grad for leaf in leaves)])
+    for plain, fast in zip(*found, strict=True):
+        assert plain is not None
+        assert fast is not None
+        error = (fast - plain).norm() / plain.norm()
+        assert error.item() < tolerance

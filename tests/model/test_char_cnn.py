@@ -91,8 +91,24 @@ def test_the_groups_of_a_gpu() -> None:
             assert found == sorted(set(found))
 
 
+@pytest.mark.parametrize("num_words", [1, 5, 140])
+def test_the_spare_words_of_a_gpu_change_nothing(
+    num_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = torch.device("cuda")
+    assert module._num_spare(1025, gpu) == 1023
+    assert module._num_spare(1024, gpu) == 0
+    cuts, spare = module._cuts, module._num_spare
+    monkeypatch.setattr(module, "_cuts", lambda number, device: cuts(number, gpu))
+    monkeypatch.setattr(module, "_num_spare", lambda number, device: spare(number, gpu) % 64)
+    torch.manual_seed(num_words)
+    words = ["x" * (i % 20 + 1) + str(i) for i in range(num_words)]
+    check(CharCnn(CharCnnConfig()).double(), spell_bytes(words))
+
+
 def test_few_slots_are_read() -> None:
     """Short words never look at the slots that they do not need."""
+    torch.manual_seed(0)
     char_cnn = CharCnn(CharCnnConfig(((1, 4), (3, 4)), 3))
     ids, lengths = tensors(spell_bytes(["a", "bcd", "efghi"]))
     spoilt = ids.clone()

@@ -16,6 +16,7 @@ candidate.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -23,8 +24,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.ops.lstm import LstmWeights
-
-_aten = torch.ops.aten
+from elmox.ops.lstm_pointwise import Step, clipped, zero_beyond_
+from elmox.ops.select import lstm_pointwise
 
 
 class _Kept(NamedTuple):
@@ -42,7 +43,7 @@ class _Gradients(NamedTuple):
     gates: Tensor  # (D, T, B, 4C), before activation
     hidden: Tensor  # (D, B, P), of the start state
     cell: Tensor  # (D, B, C), of the start state
-    memory: Tensor | None  # (D, T, B, C), no gradient: what was projected
+    memory: Tensor  # (D, T, B, C), no gradient: what was projected
 
 
 def lstm_rows(
@@ -89,7 +90,7 @@ class _LstmRows(torch.autograd.Function):
         ctx.save_for_backward(inputs, hidden, cell, *tensors, *kept)
         ctx.clips = cell_clip, proj_clip
         ctx.set_materialize_grads(False)
-        return _clip(kept.outputs, proj_clip), last_hidden, last_cell
+        return clipped(kept.outputs, _bound(proj_clip)), last_hidden, last_cell
 
     @staticmethod
     @once_differentiable
@@ -103,7 +104,7 @@ class _LstmRows(torch.autograd.Function):
         if need[0]:
             d_inputs = torch.bmm(d_gates, weights.input_weight).view_as(inputs)
         if need[3] or need[4]:
-            earlier = _clip(kept.outputs[:, :-1], weights.proj_clip)
+            earlier = clipped(kept.outputs[:, :-1], _bound(weights.proj_clip))
             before = torch.cat([hidden.unsqueeze(1), earlier], dim=1)
             read = torch.cat([inputs, before], dim=-1).flatten(1, 2)  # (D, T*B, P_in + P)
             d_both = torch.bmm(d_gates.transpose(1, 2), read)
@@ -112,7 +113,7 @@ class _LstmRows(torch.autograd.Function):
         if need[5]:  # a product with ones: several times faster on a CPU than a sum
             ones = d_gates.new_ones(1, 1, 1).expand(len(d_gates), 1, d_gates.shape[1])
             d_bias = torch.bmm(ones, d_gates).squeeze(1)
-        if need[6] and found.memory is not None:
+        if need[6]:
             d_outputs = found.outputs.flatten(1, 2)
             d_projection = torch.bmm(d_outputs.transpose(1, 2), found.memory.flatten(1, 2))
         d_weights = d_input_weight, d_recurrent_weight, d_bias, d_projection
@@ -134,18 +135,18 @@ def _read(
     )
     recurrent = w.recurrent_weight.transpose(1, 2)
     outward = None if w.projection is None else w.projection.transpose(1, 2)
-    for gates, new_cell, new_hidden in zip(*(part.unbind(1) for part in kept), strict=True):
-        _activate_(gates.baddbmm_(hidden, recurrent))
-        input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=-1)
-        torch.mul(cell, forget_gate, out=new_cell).addcmul_(input_gate, candidate)
-        cell = _clip(new_cell, w.cell_clip)
-        memory = _tanh(cell).mul_(output_gate)
+    pointwise = lstm_pointwise(inputs)
+    memory = inputs.new_empty(cell.shape)
+    for t, step in enumerate(_steps(kept, cell, w)):
+        step.gates.baddbmm_(hidden, recurrent)
+        pointwise.activate(step, memory)
+        new_hidden = kept.outputs[:, t]
         if outward is None:
             new_hidden.copy_(memory)
         else:
-            torch.bmm(memory.to(inputs.dtype), outward, out=new_hidden)
-        hidden = _clip(new_hidden, w.proj_clip)
-    return kept, hidden.clone(), cell.clone()
+            torch.bmm(memory, outward, out=new_hidden)
+        hidden = clipped(new_hidden, _bound(w.proj_clip))
+    return kept, hidden.clone(), clipped(kept.cells[:, -1], _bound(w.cell_clip)).clone()
 
 
 def _unroll(
@@ -164,98 +165,24 @@ def _unroll(
     d_hidden = d_outputs.new_zeros(()) if d_hidden is None else d_hidden
     d_cell = torch.zeros_like(cell) if d_cell is None else d_cell.clone()
     d_gates = torch.empty_like(kept.gates)
-    memory = None if w.projection is None else kept.gates.new_empty(kept.cells.shape)
-    cell_edge, proj_edge = _edge(w.cell_clip, cell.dtype), _edge(w.proj_clip, d_outputs.dtype)
-    squashed, through = torch.empty_like(cell), torch.empty_like(cell)
-    clipped = _clip(kept.cells[:, -1], w.cell_clip)
-    for t in reversed(range(len(kept.gates[0]))):
-        gates, d_step = kept.gates[:, t], d_outputs[:, t].add_(d_hidden)
-        _zero_beyond_(d_step, kept.outputs[:, t], proj_edge)
+    memory = kept.gates.new_empty(kept.cells.shape)
+    pointwise = lstm_pointwise(kept.gates)
+    for t, step in reversed(list(enumerate(_steps(kept, cell, w)))):
+        d_step = d_outputs[:, t].add_(d_hidden)
+        zero_beyond_(d_step, kept.outputs[:, t], _bound(w.proj_clip))
         d_memory = d_step if w.projection is None else torch.bmm(d_step, w.projection)
-        _, forget_gate, output_gate, _ = gates.chunk(4, dim=-1)
-        _tanh(clipped, out=squashed)
-        if memory is not None:
-            torch.mul(squashed, output_gate, out=memory[:, t])
-        torch.mul(d_memory, output_gate, out=through)
-        d_cell.add_(_aten.tanh_backward.grad_input(through, squashed, grad_input=through))
-        _zero_beyond_(d_cell, kept.cells[:, t], cell_edge)
-        clipped = _clip(kept.cells[:, t - 1], w.cell_clip) if t else cell
-        _fill_gates(d_gates[:, t], gates, d_memory, squashed, d_cell, clipped)
-        d_cell.mul_(forget_gate)
+        pointwise.differentiate(step, d_memory, d_cell, d_gates[:, t], memory[:, t])
         d_hidden = torch.bmm(d_gates[:, t], w.recurrent_weight)
     return _Gradients(d_outputs, d_gates, d_hidden, d_cell, memory)
 
 
-def _fill_gates(
-    d_gates: Tensor,
-    gates: Tensor,
-    d_memory: Tensor,
-    squashed: Tensor,
-    d_cell: Tensor,
-    earlier: Tensor,
-) -> None:
-    """Gradients of one step's gates before activation.
-
-    Args:
-        d_gates: (D, B, 4C), to be filled.
-        gates: (D, B, 4C), activated.
-        d_memory: (D, B, C), of output gate * tanh(cell).
-        squashed: (D, B, C), tanh(cell).
-        d_cell: (D, B, C), of the new cell before clipping.
-        earlier: (D, B, C), the cell before the step.
-    """
-    input_gate, _, _, candidate = gates.chunk(4, dim=-1)
-    d_input, d_forget, d_output, d_candidate = d_gates.chunk(4, dim=-1)
-    torch.mul(d_cell, candidate, out=d_input)
-    torch.mul(d_cell, earlier, out=d_forget)
-    torch.mul(d_memory, squashed, out=d_output)
-    torch.mul(d_cell, input_gate, out=d_candidate)
-    num_sigmoids = 3 * d_cell.shape[-1]
-    d_sigmoids, sigmoids = d_gates[..., :num_sigmoids], gates[..., :num_sigmoids]
-    _aten.sigmoid_backward.grad_input(d_sigmoids, sigmoids, grad_input=d_sigmoids)
-    _aten.tanh_backward.grad_input(d_candidate, candidate, grad_input=d_candidate)
+def _steps(kept: _Kept, cell: Tensor, w: LstmWeights) -> Iterator[Step]:
+    """The steps in order. A start state is taken as it is given."""
+    clip, clip_before = _bound(w.cell_clip), math.inf
+    for gates, new_cell in zip(kept.gates.unbind(1), kept.cells.unbind(1), strict=True):
+        yield Step(gates, cell, new_cell, clip_before, clip)
+        cell, clip_before = new_cell, clip
 
 
-def _activate_(gates: Tensor) -> None:
-    """Activate (D, B, 4C) in place."""
-    num_sigmoids = gates.shape[-1] // 4 * 3
-    candidate = gates[..., num_sigmoids:]
-    if _tanh_is_slow(gates):
-        candidate.mul_(2)
-        gates.sigmoid_()
-        candidate.mul_(2).sub_(1)
-    else:
-        gates[..., :num_sigmoids].sigmoid_()
-        candidate.tanh_()
-
-
-def _tanh(x: Tensor, out: Tensor | None = None) -> Tensor:
-    if _tanh_is_slow(x):
-        return torch.mul(x, 2, out=out).sigmoid_().mul_(2).sub_(1)
-    return torch.tanh(x, out=out)
-
-
-def _tanh_is_slow(x: Tensor) -> bool:
-    """On a CPU torch's tanh costs six times its sigmoid, and tanh(x) = 2 sigmoid(2x) - 1.
-
-    Its error is that of numbers near 1 everywhere, which is too much in bfloat16.
-    """
-    return x.device.type == "cpu" and x.dtype == torch.float32
-
-
-def _clip(x: Tensor, bound: float | None) -> Tensor:
-    return x if bound is None else x.clamp(-bound, bound)
-
-
-def _edge(bound: float | None, dtype: torch.dtype) -> float | None:
-    """The next number beyond a bound."""
-    if bound is None:
-        return None
-    beyond = torch.nextafter(torch.tensor(bound, dtype=dtype), torch.tensor(math.inf, dtype=dtype))
-    return beyond.item()
-
-
-def _zero_beyond_(gradient: Tensor, x: Tensor, edge: float | None) -> None:
-    """Zero a gradient in place where |x| >= edge: one pass, by hardtanh's derivative."""
-    if edge is not None:
-        _aten.hardtanh_backward.grad_input(gradient, x, -edge, edge, grad_input=gradient)
+def _bound(clip: float | None) -> float:
+    return math.inf if clip is None else clip

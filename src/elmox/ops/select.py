@@ -1,15 +1,31 @@
-"""Which fast path runs: the packed one in float32 on a CPU that has oneDNN, else the batched one.
+"""Which fast path runs.
 
-Kernels may hold copies of the weights. `LstmKernels` makes them when they are first needed and
-makes them anew when the weights have changed.
+| work | where | path |
+|---|---|---|
+| reading | float32 on a CPU that has oneDNN | packed weights |
+| reading | elsewhere | batched |
+| training | a GPU with Triton, not float64 | Triton's point-wise kernels |
+| training | elsewhere | plain torch |
+
+The environment variable ELMOX_KERNELS=torch turns Triton off. Kernels may hold copies of the
+weights. `LstmKernels` makes them when they are first needed and makes them anew when the weights
+have changed.
 """
 
+import os
 from collections.abc import Callable, Hashable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from elmox.ops.lstm import BatchedLstm, LstmKernel, LstmWeights
+from elmox.ops.lstm_pointwise import Pointwise, TorchPointwise
 from elmox.ops.packed_linear import can_pack
 from elmox.ops.packed_lstm import PackedLstm
+
+FORCE = "ELMOX_KERNELS"
 
 
 def lstm_kernel(weights: LstmWeights) -> LstmKernel:
@@ -17,6 +33,21 @@ def lstm_kernel(weights: LstmWeights) -> LstmKernel:
     if can_pack(weights.input_weight):
         return PackedLstm(weights)
     return BatchedLstm(weights)
+
+
+def lstm_pointwise(like: Tensor) -> Pointwise:
+    """The fastest point-wise half of a training step for tensors like this one."""
+    plain = os.environ.get(FORCE) == "torch"
+    if like.device.type == "cuda" and like.dtype != torch.float64 and not plain and has_triton():
+        from elmox.ops.lstm_triton import TritonPointwise
+
+        return TritonPointwise()
+    return TorchPointwise()
+
+
+def has_triton() -> bool:
+    """Whether Triton is installed; torch brings it on Linux with CUDA."""
+    return find_spec("triton") is not None
 
 
 class LstmKernels:
