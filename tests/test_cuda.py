@@ -15,6 +15,7 @@ from training_runs import losses, tiny_recipe
 from elmox import Elmo, ElmoEmbedding
 from elmox.model.init import random_checkpoint
 from elmox.ops.lstm_rows import lstm_rows
+from elmox.ops.select import paths
 from elmox.train.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -148,6 +149,7 @@ def test_kernels_are_the_plain_step(
 ) -> None:
     """Triton's and torch's point-wise half, forward and every gradient."""
     directions, steps, rows, dim, cells = shape
+    assert paths(torch.zeros(1, device="cuda"))["training"] == "Triton kernels"
     generator = torch.Generator("cuda").manual_seed(0)
 
     def draw(*size: int, scale: float = 1.0, like: torch.dtype = dtype) -> torch.Tensor:

@@ -13,9 +13,10 @@ from elmox.config import CharCnnConfig, LstmConfig
 from elmox.model.char_cnn import CharCnn
 from elmox.model.lstm import LstmLayer
 from elmox.ops.lstm import BatchedLstm, LstmKernel, LstmWeights
+from elmox.ops.lstm_pointwise import TorchPointwise
 from elmox.ops.packed_linear import PackedLinear, can_pack
 from elmox.ops.packed_lstm import PackedLstm
-from elmox.ops.select import LstmKernels, lstm_kernel
+from elmox.ops.select import LstmKernels, lstm_kernel, lstm_pointwise, paths
 from elmox.text.batches import time_major
 from elmox.text.chars import spell_bytes
 
@@ -153,3 +154,13 @@ def test_character_cnn_by_table(
         expected = char_cnn(ids)
     found = char_cnn.infer(ids, torch.from_numpy(spelling.lengths))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_paths_say_what_runs_and_why() -> None:
+    """What `elmox info` shows agrees with what is chosen."""
+    for dtype in (torch.float32, torch.float64):
+        like = torch.zeros(1, dtype=dtype)
+        found = paths(like)
+        assert found["reading"].startswith("packed" if can_pack(like) else "batched")
+        assert found["training"] == "plain torch (Triton is for GPUs, not for cpu)"
+        assert isinstance(lstm_pointwise(like), TorchPointwise)

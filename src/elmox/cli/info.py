@@ -26,9 +26,14 @@ def command(
 
 
 def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[str, Any]:
+    import torch
+
+    from elmox.elmo import default_device
     from elmox.hub import load_checkpoint
     from elmox.model.checkpoint import build_bilm, build_indexer
+    from elmox.ops.select import paths
 
+    kernels = paths(torch.empty(0, device=default_device()))
     checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
     build_indexer(checkpoint, model)
     bilm = build_bilm(checkpoint, model)
@@ -51,6 +56,8 @@ def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[
         "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
+        "reads_here_by": kernels["reading"],
+        "trains_here_by": kernels["training"],
         "config": config.to_dict(),
     }
 

@@ -37,17 +37,31 @@ def lstm_kernel(weights: LstmWeights) -> LstmKernel:
 
 def lstm_pointwise(like: Tensor) -> Pointwise:
     """The fastest point-wise half of a training step for tensors like this one."""
-    plain = os.environ.get(FORCE) == "torch"
-    if like.device.type == "cuda" and like.dtype != torch.float64 and not plain and has_triton():
+    if _why_not_triton(like) is None:
         from elmox.ops.lstm_triton import TritonPointwise
 
         return TritonPointwise()
     return TorchPointwise()
 
 
-def has_triton() -> bool:
-    """Whether Triton is installed; torch brings it on Linux with CUDA."""
-    return find_spec("triton") is not None
+def paths(like: Tensor) -> dict[str, str]:
+    """Which path reads and which trains with weights like this one, and why, in words."""
+    reading = "packed weights (oneDNN)"
+    if not can_pack(like):
+        reading = "batched products (packed weights are for float32 on a CPU with oneDNN)"
+    reason = _why_not_triton(like)
+    training = "Triton kernels" if reason is None else f"plain torch ({reason})"
+    return {"reading": reading, "training": training}
+
+
+def _why_not_triton(like: Tensor) -> str | None:
+    if like.device.type != "cuda":
+        return f"Triton is for GPUs, not for {like.device.type}"
+    if like.dtype == torch.float64:
+        return "Triton's kernels compute in float32"
+    if os.environ.get(FORCE) == "torch":
+        return f"{FORCE}=torch"
+    return None if find_spec("triton") else "Triton is not installed"
 
 
 class LstmKernels:
