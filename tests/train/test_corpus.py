@@ -258,3 +258,17 @@ def test_the_digest_tells_corpora_apart(folder: Path, tmp_path: Path) -> None:
         assert open_corpus(out).info == info
         digests.add(info.digest)
     assert len(digests) == 5
+
+
+def test_gather_is_reading_place_by_place(corpus: Corpus) -> None:
+    """Any places in any order, over shards in any order."""
+    order = list(range(corpus.train.num_shards))[::-1]
+    for stream in (corpus.train, corpus.train.permuted(order)):
+        size = stream.num_positions + 1
+        places = np.random.default_rng(0).integers(0, size, (3, 50))
+        np.testing.assert_array_equal(stream.gather(places), stream.read(0, size)[places])
+        np.testing.assert_array_equal(stream.gather(np.arange(size)), stream.read(0, size))
+        assert stream.gather(np.empty((2, 0), np.int64)).shape == (2, 0)
+        for outside in (-1, size):
+            with pytest.raises(IndexError):
+                stream.gather(np.array([0, outside]))

@@ -8,6 +8,7 @@ from corpora import small_corpus
 from numpy.typing import NDArray
 
 from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
+from elmox.text.words import WordTable
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.prepare import PrepareOptions, prepare_corpus
 from elmox.train.rows import Rows, deal_rows
@@ -21,6 +22,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def _rows(corpus: Corpus, num_rows: int, num_steps: int, directions: int = 2) -> Rows:
     return Rows(
         corpus.train,
+        lambda ids: WordTable(corpus.lexicon.spell(ids), None),
         num_rows=num_rows,
         num_steps=num_steps,
         vocab_size=corpus.vocab_size,

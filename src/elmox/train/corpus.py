@@ -348,6 +348,21 @@ class TokenStream:
             number += 1
         return ids
 
+    def gather(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ids at many places, in any order; an array of the same shape."""
+        flat = places.ravel()
+        if len(flat) and not 0 <= flat.min() <= flat.max() <= self.num_positions:
+            raise IndexError(f"places {flat.min()} to {flat.max()} of {self.num_positions + 1}")
+        ids = np.empty(len(flat), dtype=np.int64)
+        shards = np.searchsorted(self._ends, flat)
+        order = np.argsort(shards, kind="stable")
+        numbers, starts = np.unique(shards[order], return_index=True)
+        for number, chosen in zip(numbers.tolist(), np.split(order, starts)[1:], strict=True):
+            shard = self._shards[number]
+            before = int(self._ends[number]) - (shard.length - 1)
+            ids[chosen] = self._mapped(shard.name, shard.length)[flat[chosen] - before]
+        return ids.reshape(places.shape)
+
     def permuted(self, order: Sequence[int]) -> "TokenStream":
         """The same shards in another order; they are mapped once for both."""
         if sorted(order) != list(range(self.num_shards)):

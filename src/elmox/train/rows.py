@@ -14,7 +14,7 @@ remembered to go on, on any number of processes.
 Shapes: D directions, T steps, B rows, U distinct words.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
+from elmox.text.words import WordTable
 from elmox.train.corpus import TokenStream
 from elmox.train.keys import mixed_seed
 
@@ -32,6 +33,7 @@ class Batch:
     """One step's text, for some rows."""
 
     words: NDArray[np.int64]  # (U,) distinct lexicon ids
+    table: WordTable  # the same as the token encoder reads them
     inputs: NDArray[np.int64]  # (D, T, B) places in `words`
     targets: NDArray[np.int64]  # (D, T, B) ids in the softmax vocabulary
 
@@ -42,6 +44,7 @@ class Rows:
     def __init__(
         self,
         stream: TokenStream,
+        table: Callable[[NDArray[np.int64]], WordTable],
         *,
         num_rows: int,
         num_steps: int,
@@ -49,7 +52,8 @@ class Rows:
         num_directions: int,
         seed: int,
     ) -> None:
-        self._stream = stream
+        """`table` gives what the token encoder reads of distinct lexicon ids."""
+        self._stream, self._table = stream, table
         self._num_rows, self._num_steps = num_rows, num_steps
         self._vocab_size, self._num_directions = vocab_size, num_directions
         self._seed = seed
@@ -61,21 +65,19 @@ class Rows:
         """The text that some rows read at a step (counted from 0)."""
         epoch, within = divmod(step, self.steps_per_epoch)
         stream, offset = self._epoch_stream(epoch)
-        length = self.steps_per_epoch * self._num_steps  # of a row's segment
         window = self._num_steps
-        passed = np.empty((self._num_directions, window + 1, len(rows)), np.int64)
-        for column, row in enumerate(rows.tolist()):
-            left = offset + row * length + within * window
-            passed[0, :, column] = _ring(stream, left - 1, window + 1)
-            if self._num_directions == 2:
-                right = offset + (row + 1) * length - within * window
-                passed[1, :, column] = _ring(stream, right - window - 1, window + 1)[::-1]
+        length = self.steps_per_epoch * window  # of a row's segment
+        left = offset + rows * length + within * window
+        right = offset + (rows + 1) * length - within * window
+        along = np.arange(window + 1)[:, None]
+        places = np.stack([left - 1 + along, right - 1 - along][: self._num_directions])
+        passed = stream.gather(places % stream.num_positions + 1)  # place i of the ring is i + 1
         inputs, targets = passed[:, :-1].copy(), passed[:, 1:].copy()
         inputs[0][inputs[0] == END_ID] = BEGIN_ID
         targets[1:][targets[1:] == END_ID] = BEGIN_ID
         targets[targets >= self._vocab_size] = UNKNOWN_ID
-        words, places = np.unique(inputs, return_inverse=True)
-        return Batch(words, places.reshape(inputs.shape), targets)
+        words, index = np.unique(inputs, return_inverse=True)
+        return Batch(words, self._table(words), index.reshape(inputs.shape), targets)
 
     def batches(
         self, start: int, stop: int, pieces: Sequence[NDArray[np.int64]]
@@ -104,16 +106,3 @@ class Rows:
 def deal_rows(num_rows: int, rank: int, num_processes: int) -> NDArray[np.int64]:
     """The rows of one process: consecutive ones, as evenly as they go."""
     return np.arange(num_rows * rank // num_processes, num_rows * (rank + 1) // num_processes)
-
-
-def _ring(stream: TokenStream, start: int, length: int) -> NDArray[np.int64]:
-    """Consecutive places of the ring; place i is the stream's place i + 1."""
-    size = stream.num_positions
-    pieces = []
-    start %= size
-    while length > 0:
-        piece = stream.read(start + 1, min(start + length, size) + 1)
-        pieces.append(piece)
-        length -= len(piece)
-        start = 0
-    return np.concatenate(pieces).astype(np.int64)

@@ -69,6 +69,7 @@ class Trainer:
         self._table = word_table(corpus.lexicon, start, "the model to start from")
         self.rows = Rows(
             corpus.train,
+            self._table,
             num_rows=shape.rows,
             num_steps=shape.steps,
             vocab_size=corpus.vocab_size,
@@ -226,7 +227,7 @@ class Trainer:
             start += len(rows)
             with self._until_last(number), torch.set_grad_enabled(not self._frozen):
                 top, hidden, cell = self._network(
-                    self._table(batch.words),
+                    batch.table,
                     torch.from_numpy(batch.inputs).to(device),
                     self.state.rows(where),
                     torch.from_numpy(rows).to(device),
