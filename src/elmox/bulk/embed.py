@@ -25,6 +25,7 @@ from elmox.bulk.lines import Line, check_source, line_format, read_lines
 from elmox.bulk.parts import PART_BYTES, Entry
 from elmox.elmo import Elmo
 from elmox.model.layer_choice import LayerChoice, Layers, choose_layers
+from elmox.tensors import digest
 
 CHUNK_BYTES = 2**25  # float32 vectors held at a time
 
@@ -176,15 +177,12 @@ def _identity(source: str) -> Any:
 
 def _fingerprint(elmo: Elmo) -> str:
     """A digest of everything in the model that a vector depends on."""
-    digest = hashlib.blake2b(digest_size=16)
     checkpoint = elmo.checkpoint()
-    vocabularies = (checkpoint.characters, checkpoint.words)
-    for part in (checkpoint.config, checkpoint.mixes, vocabularies, elmo.device.type, elmo.dtype):
-        digest.update(repr(part).encode())
-    for name, tensor in sorted(checkpoint.tensors.items()):
-        digest.update(name.encode())
-        digest.update(tensor.float().cpu().contiguous().numpy().data)
+    tensors = dict(checkpoint.tensors)
     if elmo.state == "warm" and checkpoint.warm_state is not None:
-        for tensor in (checkpoint.warm_state.hidden, checkpoint.warm_state.cell):
-            digest.update(tensor.float().cpu().contiguous().numpy().data)
-    return digest.hexdigest()
+        state = checkpoint.warm_state
+        tensors |= {"warm_state.hidden": state.hidden, "warm_state.cell": state.cell}
+    vocabularies = (checkpoint.characters, checkpoint.words)
+    where = (elmo.device.type, elmo.dtype)
+    parts = (checkpoint.config, checkpoint.mixes, vocabularies, where, digest(tensors))
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmox.cli.model_options import Force, Json
+from elmox.cli.model_options import Force, Json, Raw
 
 if TYPE_CHECKING:
     from elmox.train.corpus import CorpusInfo, SplitInfo
@@ -32,9 +32,7 @@ def command(
     output: Annotated[
         Path, typer.Option("--out", help="The corpus directory to make.", show_default=False)
     ],
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Lines are running text: split and tokenise them.")
-    ] = False,
+    raw: Raw = False,
     tokenizer: Annotated[
         str | None,
         typer.Option(

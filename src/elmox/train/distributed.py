@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from elmox.elmo import default_device
 from elmox.errors import ElmoxError
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def processes(device: str | None = None) -> Iterator[Processes]:
 
 def checked_device(device: str | None) -> torch.device:
     """A device that is there; a GPU if there is one by default."""
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    kind = device or default_device()
     try:
         where = torch.device(kind)
         torch.empty(0, device=where)

@@ -26,13 +26,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from elmox.errors import ElmoxError
 from elmox.files import atomic_write, read_json, to_json
 from elmox.hub import load_checkpoint, write_directory
 from elmox.legacy.ai2 import write_ai2
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
+from elmox.tensors import digest
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.distributed import Processes, checked_device
 from elmox.train.log import Say
@@ -174,15 +174,6 @@ def carry_over(old: Softmax | StoredSoftmax, new: Softmax) -> tuple[Softmax, int
         for name in ("weight", "bias")
     }
     return replace(new, tensors=tensors), len(pairs)
-
-
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """Of named arrays, in float32."""
-    found = blake2b(digest_size=16)
-    for name in sorted(tensors):
-        found.update(f"{name} {tuple(tensors[name].shape)}\n".encode())
-        found.update(tensors[name].detach().float().cpu().flatten().numpy().data)
-    return found.hexdigest()
 
 
 def _asked(
