@@ -173,3 +173,27 @@ def test_bfloat16_is_close() -> None:
     low.float().square().sum().backward()
     grads = [p.grad for p in bilm.parameters()]
     assert all(g is not None and g.dtype == torch.float32 for g in grads)
+
+
+def test_gradients_are_the_same_to_the_last_bit_with_several_threads() -> None:
+    """Exact resuming stands on it: many tokens of few words, whose gradients threads must sum."""
+    lstm = replace(CONFIG.lstm, projection_dim=64)
+    bilm = random_bilm(replace(CONFIG, lstm=lstm), seed=1).requires_grad_(True)
+    network = TrainingNetwork(bilm, 0.1, torch.float32)
+    inputs, state = _inputs(2, 20, 64), _state(bilm.config, 64, torch.float32)
+    found = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in range(20):
+            bilm.zero_grad()
+            top, _, _ = network(_table(CONFIG), inputs, state, torch.arange(64), [1, 2, 3])
+            torch.autograd.backward(top.square().sum())
+            grads = {name: p.grad for name, p in bilm.named_parameters()}
+            found.append({name: grad for name, grad in grads.items() if grad is not None})
+    finally:
+        torch.set_num_threads(threads)
+    assert len(found[0]) == len(list(bilm.parameters()))
+    for gradients in found[1:]:
+        for name, gradient in gradients.items():
+            assert torch.equal(gradient, found[0][name]), name

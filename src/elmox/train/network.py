@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import ElmoConfig
@@ -49,7 +50,9 @@ class TrainingNetwork(nn.Module):
         """
         config: ElmoConfig = self.bilm.config
         vectors = self._encode(table)
-        x = vectors[inputs]
+        # Not vectors[inputs]: its gradient is summed by threads in any order, and no run would be
+        # repeatable to the last bit.
+        x = F.embedding(inputs, vectors)
         hidden, cell = [], []
         for number, (layer, key) in enumerate(zip(self.bilm.lstm, keys, strict=False)):
             assert isinstance(layer, LstmLayer)
