@@ -15,8 +15,10 @@ from training_runs import losses, tiny_recipe
 from elmox import Elmo, ElmoEmbedding
 from elmox.model.init import random_checkpoint
 from elmox.ops.lstm_rows import lstm_rows
-from elmox.ops.select import paths
+from elmox.ops.select import why_not_triton
+from elmox.train.corpus import Corpus
 from elmox.train.loop import train
+from elmox.train.recipe import Recipe
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -128,13 +130,56 @@ def test_training_follows_the_cpu(tmp_path: Path, precision: str, tolerance: flo
     assert there.perplexity == pytest.approx(here.perplexity, rel=10 * tolerance)
 
 
-def test_training_resumes(tmp_path: Path) -> None:
+def fused_recipe(corpus: Corpus, max_steps: int, loss: str = "sampled") -> Recipe:
+    """One whose layers the fused kernels take."""
+    model = {
+        "preset": "small",
+        "lstm": {"cell_dim": 64, "projection_dim": 16},
+        "char_cnn": {"filters": [[1, 8], [2, 8], [3, 16]], "num_highways": 1},
+    }
+    train = {"precision": "bfloat16", "dropout": 0.1, "reset": 0.02, "max_steps": max_steps}
+    return tiny_recipe(corpus, model=model, train=train, softmax={"loss": loss})
+
+
+def pointwise_recipe(corpus: Corpus, max_steps: int) -> Recipe:
+    """One in float32, whose layers the point-wise kernels take."""
+    return tiny_recipe(corpus, train={"max_steps": max_steps})
+
+
+@pytest.mark.parametrize("recipe", [pointwise_recipe, fused_recipe])
+def test_training_resumes_to_the_last_bit(tmp_path: Path, recipe: Any) -> None:
+    """And is repeatable: nothing that runs adds numbers up in an order of chance."""
     corpus = small_corpus(tmp_path)
-    short, whole = (tiny_recipe(corpus, train={"max_steps": steps}) for steps in (20, 40))
+    short, whole = (recipe(corpus, max_steps=steps) for steps in (20, 40))
     train(whole, tmp_path / "whole", device="cuda")
     train(short, tmp_path / "parts", device="cuda")
     train(whole, tmp_path / "parts", resume=True, device="cuda")
-    np.testing.assert_allclose(losses(tmp_path / "parts"), losses(tmp_path / "whole"), rtol=1e-3)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("loss", ["sampled", "full"])
+def test_training_with_kernels_follows_the_plain_curve(
+    tmp_path: Path, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = small_corpus(tmp_path)
+    recipe = fused_recipe(corpus, max_steps=60, loss=loss)
+    for kernels in ("", "pointwise", "torch"):
+        monkeypatch.setenv("ELMOX_KERNELS", kernels)
+        train(recipe, tmp_path / f"run{kernels}", device="cuda")
+    name = "sampled_loss" if loss == "sampled" else "loss"
+    plain = losses(tmp_path / "runtorch", name)
+    assert plain[-1] < plain[0]
+    for kernels in ("", "pointwise"):
+        found = losses(tmp_path / f"run{kernels}", name)
+        np.testing.assert_allclose(found, plain, rtol=3e-2)
+
+
+def test_reading_by_fused_kernels(small: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
+    elmo = Elmo(small.checkpoint()).to("cuda", "bfloat16")
+    fused = elmo.encode_tokens(SENTENCES, layers="all")
+    monkeypatch.setenv("ELMOX_KERNELS", "torch")
+    plain = Elmo(small.checkpoint()).to("cuda", "bfloat16").encode_tokens(SENTENCES, layers="all")
+    compare(fused, plain, TOLERANCE["bfloat16"])
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 6e-2)])
@@ -149,7 +194,7 @@ def test_kernels_are_the_plain_step(
 ) -> None:
     """Triton's and torch's point-wise half, forward and every gradient."""
     directions, steps, rows, dim, cells = shape
-    assert paths(torch.zeros(1, device="cuda"))["training"] == "Triton kernels"
+    assert why_not_triton(torch.zeros(1, device="cuda")) is None
     generator = torch.Generator("cuda").manual_seed(0)
 
     def draw(*size: int, scale: float = 1.0, like: torch.dtype = dtype) -> torch.Tensor:
@@ -166,7 +211,7 @@ def test_kernels_are_the_plain_step(
     ]
     upstream = [draw(directions, steps, rows, dim), draw(directions, rows, dim)]
     found = []
-    for kernels in ("torch", ""):
+    for kernels in ("torch", "pointwise"):
         monkeypatch.setenv("ELMOX_KERNELS", kernels)
         leaves = [argument.clone().requires_grad_() for argument in arguments]
         given: list[Any] = [*leaves, *clips]

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from elmox.config import CharCnnConfig, LstmConfig
 from elmox.model.char_cnn import CharCnn
+from elmox.model.highway import Highway
 from elmox.model.lstm import LstmLayer
+from elmox.ops.derived import Derived
+from elmox.ops.int8_linear import why_not_int8
 from elmox.ops.lstm import BatchedLstm, LstmKernel, LstmWeights
 from elmox.ops.lstm_pointwise import TorchPointwise
 from elmox.ops.packed_linear import PackedLinear, can_pack
-from elmox.ops.packed_lstm import PackedLstm
-from elmox.ops.select import LstmKernels, lstm_kernel, lstm_pointwise, paths
+from elmox.ops.packed_lstm import LEAST_TABLE_INPUT, PackedLstm
+from elmox.ops.paths import paths
+from elmox.ops.select import LstmKernels, lstm_kernel, lstm_pointwise
 from elmox.text.batches import time_major
 from elmox.text.chars import spell_bytes
 
@@ -101,6 +105,60 @@ def test_lstm_kernels(
 
 
 @packs
+@settings(max_examples=40, deadline=None)
+@given(
+    bidirectional=st.booleans(),
+    sizes=st.lists(st.integers(1, 70), min_size=1, max_size=5),
+    num_words=st.integers(1, 20),
+    seed=st.integers(0, 99),
+)
+def test_a_layer_that_reads_words(
+    bidirectional: bool, sizes: list[int], num_words: int, seed: int
+) -> None:
+    """The products of distinct words, looked up, are those of all tokens."""
+    sizes = sorted(sizes, reverse=True)
+    generator = torch.Generator().manual_seed(seed)
+    config = LstmConfig(12, LEAST_TABLE_INPUT, bidirectional=bidirectional)
+    kernel = PackedLstm(random_layer(config, seed, torch.float32).weights())
+    d, p, c = config.num_directions, config.projection_dim, config.cell_dim
+    vectors = torch.randn(num_words, p, generator=generator) / 10
+    words = torch.randint(num_words, (d, sum(sizes)), generator=generator)
+    h = torch.randn(d, sizes[0], p, generator=generator) / 10
+    c0 = torch.randn(d, sizes[0], c, generator=generator)
+    of_words = kernel.of_words(vectors, 2 * num_words, 2)
+    assert of_words is not None
+    states = (h.clone(), c0.clone()), (h.clone(), c0.clone())
+    expected = kernel(vectors[words], sizes, *states[0])
+    found = of_words(words, sizes, *states[1])
+    for ours, theirs in zip((found, *states[1]), (expected, *states[0]), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+@packs
+def test_a_table_of_words_only_where_it_saves_time() -> None:
+    dim = LEAST_TABLE_INPUT
+    kernel = PackedLstm(random_layer(LstmConfig(8, dim), 0, torch.float32).weights())
+    few, many = torch.zeros(10, dim), torch.zeros(1, dim).expand(2**21, dim)
+    assert kernel.of_words(few, 20, 2) is not None
+    assert kernel.of_words(few, 20, 1) is None
+    assert kernel.of_words(few, 11, 2) is None
+    assert kernel.of_words(few[:, 1:], 20, 2) is None
+    assert kernel.of_words(many, 2**30, 2) is None
+
+
+@packs
+@pytest.mark.parametrize("rows", [0, 1, 9, 70])
+def test_packed_highways(rows: int) -> None:
+    highway, x = Highway(24), torch.randn(rows, 24)
+    expected = highway(x)
+    with torch.no_grad():
+        torch.testing.assert_close(highway(x), expected, rtol=1e-5, atol=1e-6)
+        highway.carry.bias.add_(1.0)
+        found = highway(x)
+    torch.testing.assert_close(found, highway(x), rtol=1e-5, atol=1e-6)
+
+
+@packs
 def test_the_packed_kernel_runs_in_float32_on_a_cpu() -> None:
     layer = random_layer(LstmConfig(8, 4), 0, torch.float32)
     assert isinstance(lstm_kernel(layer.weights()), PackedLstm)
@@ -158,9 +216,27 @@ def test_character_cnn_by_table(
 
 def test_paths_say_what_runs_and_why() -> None:
     """What `elmox info` shows agrees with what is chosen."""
-    for dtype in (torch.float32, torch.float64):
-        like = torch.zeros(1, dtype=dtype)
-        found = paths(like)
-        assert found["reading"].startswith("packed" if can_pack(like) else "batched")
-        assert found["training"] == "plain torch (Triton is for GPUs, not for cpu)"
-        assert isinstance(lstm_pointwise(like), TorchPointwise)
+    weights = random_layer(LstmConfig(8, 4), 0, torch.float32).weights()
+    found = paths(weights, torch.device("cpu"))
+    reading = dict(part.split(": ", 1) for part in found["reading"].split("; "))
+    assert set(reading) == {"float32", "bfloat16", "int8"}
+    assert reading["float32"].startswith("packed" if can_pack(weights.bias) else "batched")
+    assert reading["bfloat16"].startswith("batched")
+    assert reading["int8"].startswith("packed") == (why_not_int8() is None)
+    assert found["training"].startswith("float32: plain torch (Triton is for GPUs, not for cpu)")
+    assert isinstance(lstm_pointwise(weights.bias), TorchPointwise)
+
+
+def test_derived_values_follow_the_weights_and_copies_start_empty() -> None:
+    weight, derived, made = torch.ones(3), Derived[float](), []
+
+    def make() -> float:
+        made.append(1)
+        return float(weight.sum())
+
+    assert [derived.get([weight], make) for _ in range(2)] == [3.0, 3.0]
+    weight.mul_(2)
+    assert [derived.get([weight], make) for _ in range(2)] == [6.0, 6.0]
+    for again in (copy.deepcopy(derived), pickle.loads(pickle.dumps(derived))):
+        again.get([weight], make)
+    assert len(made) == 4

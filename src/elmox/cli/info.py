@@ -1,7 +1,7 @@
 """`elmox info`: what a checkpoint is."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -31,12 +31,14 @@ def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[
     from elmox.elmo import default_device
     from elmox.hub import load_checkpoint
     from elmox.model.checkpoint import build_bilm, build_indexer
-    from elmox.ops.select import paths
+    from elmox.model.lstm import LstmLayer
+    from elmox.ops.paths import paths
 
-    kernels = paths(torch.empty(0, device=default_device()))
     checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
     build_indexer(checkpoint, model)
     bilm = build_bilm(checkpoint, model)
+    layer = cast(LstmLayer, bilm.lstm[0])
+    kernels = paths(layer.weights(), torch.device(default_device()))
     config, lstm, cnn = checkpoint.config, checkpoint.config.lstm, checkpoint.config.char_cnn
     return {
         "found": checkpoint.found,

@@ -21,7 +21,9 @@ from elmox.config import ElmoConfig
 from elmox.model.lstm import LstmLayer
 from elmox.model.state import LstmState
 from elmox.model.token_encoder import TokenEncoder
-from elmox.ops.select import LstmKernels
+from elmox.model.transfer import to_device
+from elmox.ops.packed_lstm import PackedLstm
+from elmox.ops.select import LstmKernels, why_not_fused
 from elmox.text.batches import time_major
 
 
@@ -45,6 +47,7 @@ class BiLm(nn.Module):
         self.config = config
         self.token_encoder = TokenEncoder(config)
         self.lstm = nn.ModuleList(LstmLayer(config.lstm) for _ in range(config.lstm.num_layers))
+        self.int8 = False  # whether the LSTMs' products run in 8-bit integers, see `infer`
         self._kernels = LstmKernels()
 
     @property
@@ -115,25 +118,31 @@ class BiLm(nn.Module):
         config = self.config.lstm
         device = vectors.device
         order = time_major(lengths)
-        rows = torch.from_numpy(order.rows).to(device)
+        rows, back = to_device(np.stack([order.rows, np.argsort(order.rows)]), device)
         places = np.stack([order.forward, order.backward][: config.num_directions])
-        index = np.broadcast_to(index, places.shape)
-        words = torch.from_numpy(np.take_along_axis(index, places, axis=1)).to(device)
-        where = torch.from_numpy(places).to(device)
+        where = to_device(places, device)
+        words = to_device(index, device).expand(where.shape).gather(1, where)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
         kernels = self._kernels.get(
-            weights_version(self.lstm), lambda: [layer.weights() for layer in self._layers()]
+            weights_version(self.lstm),
+            lambda: [layer.weights() for layer in self._layers()],
+            self.int8,
         )
-        window_tokens = window_tokens or default_window_tokens(self.config, device, self.dtype)
+        first, of_words = kernels[0], None
+        if isinstance(first, PackedLstm):
+            of_words = first.of_words(vectors, where.shape[1], len(lengths))
+        window_tokens = window_tokens or default_window_tokens(self)
         for steps, start, stop in _windows(order.step_sizes, window_tokens):
             inputs = vectors[words[:, start:stop]]  # (D, n, P)
             layers = [inputs]
             for number, kernel in enumerate(kernels):
-                outputs = kernel(inputs, steps, hidden[number], cell[number])
+                if number == 0 and of_words is not None:
+                    outputs = of_words(words[:, start:stop], steps, hidden[0], cell[0])
+                else:
+                    outputs = kernel(inputs, steps, hidden[number], cell[number])
                 inputs = outputs.add_(inputs) if self._skips(number) else outputs
                 layers.append(inputs)
             emit(Window(torch.stack(layers), where[:, start:stop]))
-        back = torch.argsort(rows)
         return LstmState(hidden[:, :, back], cell[:, :, back])
 
     def _layers(self) -> list[LstmLayer]:
@@ -148,10 +157,16 @@ def weights_version(module: nn.Module) -> Hashable:
     return tuple((p.data_ptr(), p._version) for p in module.parameters())
 
 
-def default_window_tokens(config: ElmoConfig, device: torch.device, dtype: torch.dtype) -> int:
-    """Tokens whose gate products fill a fixed share of memory: cache-sized on a CPU."""
-    budget = 2**30 if device.type == "cuda" else 2**25
-    per_token = config.lstm.num_directions * 4 * config.lstm.cell_dim * dtype.itemsize
+def default_window_tokens(bilm: BiLm) -> int:
+    """Tokens whose activations fill a fixed share of memory: cache-sized on a CPU."""
+    config, weights = bilm.config.lstm, bilm._layers()[0].weights()
+    if why_not_fused(weights.input_weight, weights) is None:
+        # No gate products are stored, only what goes in and out: some ten vectors at a time.
+        budget = torch.cuda.get_device_properties(bilm.device).total_memory // 16
+        per_token = 10 * config.num_directions * config.projection_dim * bilm.dtype.itemsize
+    else:
+        budget = 2**30 if bilm.device.type == "cuda" else 2**25
+        per_token = config.num_directions * 4 * config.cell_dim * bilm.dtype.itemsize
     return max(1, budget // per_token)
 
 

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from elmox.config import Activation, CharCnnConfig
 from elmox.ops.char_cnn import convolve_and_max, filter_table
+from elmox.ops.derived import Derived
+from elmox.ops.select import why_not_triton
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -56,15 +58,18 @@ class CharCnn(nn.Module):
             nn.Conv1d(config.embedding_dim, count, width) for width, count in config.filters
         )
         self.activation = ACTIVATIONS[config.activation]
+        self._tables: Derived[list[Tensor]] = Derived()
 
     def forward(self, characters: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The plain way, which autograd can follow. Max first, activation second.
+        """Max first, activation second. Autograd can follow.
 
         Args:
-            characters: (U, C) ids.
+            characters: (U, C) ids, of any integer type.
             lengths: (U,) used slots of each word (word marks counted), on the CPU. With them short
                 words are convolved on few slots, see `slots_needed`.
         """
+        if self._has_kernels(characters):
+            return self._run_kernels(characters, lengths)
         if lengths is None or len(lengths) == 0:
             return self.activation(self._convolve(characters))
         lengths, order = torch.sort(lengths, stable=True)
@@ -99,21 +104,44 @@ class CharCnn(nn.Module):
 
     def _convolve(self, characters: Tensor) -> Tensor:
         """Before the activation, (U, F)."""
-        embedded = self.embedding(characters).transpose(1, 2)  # (U, E, C)
+        embedded = self.embedding(characters.long()).transpose(1, 2)  # (U, E, C)
         # max keeps the winning places for its backward pass, amax would keep all sums
         pooled = [convolution(embedded).max(-1).values for convolution in self.convolutions]
         return torch.cat(pooled, dim=-1)
 
+    def _has_kernels(self, characters: Tensor) -> bool:
+        """Whether the fused kernels can do this."""
+        weight, config = self.embedding.weight, self.config
+        num_words, num_slots = characters.shape
+        if num_words == 0 or num_slots != config.max_characters or why_not_triton(weight):
+            return False
+        from elmox.ops.char_cnn_triton import fits, working_dtype
+
+        return fits(config, working_dtype(weight))
+
+    def _run_kernels(self, characters: Tensor, lengths: Tensor | None) -> Tensor:
+        from elmox.ops.char_cnn_triton import char_cnn
+
+        convolutions = cast(list[nn.Conv1d], list(self.convolutions))
+        weights = [convolution.weight for convolution in convolutions]
+        biases = [cast(Tensor, convolution.bias) for convolution in convolutions]
+        return char_cnn(self.config, characters, lengths, self.embedding.weight, weights, biases)
+
     @torch.no_grad()
     def infer(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        """The same without gradients, fast: by table look-up, short words on few slots.
+        """The same without gradients, fast: without kernels, by table look-up.
 
         Args:
-            characters: (U, C) ids.
+            characters: (U, C) ids, of any integer type.
             lengths: (U,) used slots of each word (word marks counted), on the CPU.
         """
+        if self._has_kernels(characters):
+            return self._run_kernels(characters, lengths)
         convolutions = cast(list[nn.Conv1d], list(self.convolutions))
-        tables = [filter_table(self.embedding.weight, c.weight) for c in convolutions]
+        tables = self._tables.get(
+            [self.embedding.weight, *(c.weight for c in convolutions)],
+            lambda: [filter_table(self.embedding.weight, c.weight) for c in convolutions],
+        )
         biases = [cast(Tensor, c.bias) for c in convolutions]
         order = torch.argsort(lengths, stable=True)
         pooled = characters.new_empty(

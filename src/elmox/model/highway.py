@@ -9,6 +9,11 @@ kept because every AI2 file uses it.
 import torch
 from torch import Tensor, nn
 
+from elmox.ops.derived import Derived
+from elmox.ops.packed_highway import PackedHighway
+from elmox.ops.packed_linear import can_pack
+from elmox.ops.select import why_not_triton
+
 
 class Highway(nn.Module):
     """One highway layer: (U, F) -> (U, F)."""
@@ -17,7 +22,15 @@ class Highway(nn.Module):
         super().__init__()
         self.carry = nn.Linear(dim, dim)
         self.transform = nn.Linear(dim, dim)
+        self._packed: Derived[PackedHighway] = Derived()
 
     def forward(self, x: Tensor) -> Tensor:
-        gate = torch.sigmoid(self.carry(x))
-        return torch.lerp(x, torch.relu(self.transform(x)), gate)
+        carry, transform = self.carry, self.transform
+        if len(x) > 0 and why_not_triton(carry.weight) is None:
+            from elmox.ops.highway_triton import highway
+
+            return highway(x, carry.weight, carry.bias, transform.weight, transform.bias)
+        if not torch.is_grad_enabled() and can_pack(carry.weight):
+            weights = carry.weight, carry.bias, transform.weight, transform.bias
+            return self._packed.get(weights, lambda: PackedHighway(*weights))(x)
+        return torch.lerp(x, torch.relu(transform(x)), torch.sigmoid(carry(x)))

@@ -42,7 +42,7 @@ class TokenEncoder(nn.Module):
         parts: list[Tensor] = []
         if self.word_embedding is not None:
             ids = _to_device(table.ids, self.word_embedding.weight.device)
-            parts.append(self.word_embedding(ids))
+            parts.append(self.word_embedding(ids.long()))
         if self.char_cnn is not None:
             assert table.spelling is not None
             device = self.char_cnn.embedding.weight.device
@@ -64,4 +64,8 @@ class TokenEncoder(nn.Module):
 
 def _to_device(ids: NDArray[np.integer[Any]] | None, device: torch.device) -> Tensor:
     assert ids is not None, "the word table lacks what the encoder's configuration asks for"
+    if device.type == "cuda":
+        # As narrow as they are, and from pinned memory: nobody waits for this copy.
+        pinned = torch.from_numpy(np.ascontiguousarray(ids)).pin_memory()
+        return pinned.to(device, non_blocking=True)
     return torch.from_numpy(ids.astype(np.int64)).to(device)

@@ -4,8 +4,8 @@ There are only a few hundred characters, so the product of every character with 
 fits in a table of (taps x characters, filters): 13 MB for the published filters. A convolution is
 then a sum of `width` table rows per position, which torch fuses into one pass (`embedding_bag`),
 with a sixteenth of the multiplications. The same numbers up to rounding, 2 to 5 times faster on a
-CPU than seven convolutions. The table costs less than a millisecond and is made anew at every call,
-so that it can never be stale.
+CPU than seven convolutions. The table costs a few milliseconds, which a single sentence would feel,
+so it is kept until the weights change.
 """
 
 import torch

@@ -8,7 +8,9 @@ the gradients of all gates side by side, so that the weights' gradients are one 
 What is kept of a clipped value is the value *before* clipping, so gradients pass exactly where
 `torch.clamp` lets them pass: within the bounds, both bounds included.
 
-Precision: with bfloat16 inputs and weights the products and the kept gates are bfloat16, cells and
+This is the way for every device and precision; `ops/fused_rows.py` is the one for 16 bits on a GPU.
+
+Precision: with bfloat16 inputs the products and the kept gates are bfloat16, cells and
 their gradients float32. With float32 or float64 all is that.
 
 Shapes: D directions, T steps, B rows, P projection, C cells. Gate order: input, forget, output,
@@ -25,7 +27,7 @@ from torch.autograd.function import once_differentiable
 
 from elmox.ops.lstm import LstmWeights
 from elmox.ops.lstm_pointwise import Step, clipped, zero_beyond_
-from elmox.ops.select import lstm_pointwise
+from elmox.ops.select import lstm_pointwise, why_not_fused
 
 
 class _Kept(NamedTuple):
@@ -63,7 +65,7 @@ def lstm_rows(
         inputs: (D, T, B, P_in).
         hidden: (D, B, P) start state.
         cell: (D, B, C) start state; float32 where the rest is bfloat16.
-        input_weight: (D, 4C, P_in).
+        input_weight: (D, 4C, P_in); the weights may be of a higher precision than the inputs.
         recurrent_weight: (D, 4C, P).
         bias: (D, 4C), forget bias included.
         projection: (D, P, C); None where the cells are the output, which is then not clipped.
@@ -75,9 +77,16 @@ def lstm_rows(
     """
     if projection is None:
         proj_clip = None
-    weights = (input_weight, recurrent_weight, bias, projection, cell_clip, proj_clip)
+    tensors = (input_weight, recurrent_weight, bias, projection)
+    clips = (cell_clip, proj_clip)
     found: tuple[Tensor, Tensor, Tensor]
-    found = _LstmRows.apply(inputs, hidden, cell, *weights)  # type: ignore[no-untyped-call]
+    if why_not_fused(inputs, LstmWeights(*tensors, *clips)) is None:
+        from elmox.ops.fused_rows import FusedRows
+
+        found = FusedRows.apply(inputs, hidden, cell, *tensors, *clips)  # type: ignore[no-untyped-call]
+        return found
+    low = [None if tensor is None else tensor.to(inputs.dtype) for tensor in tensors]
+    found = _LstmRows.apply(inputs, hidden, cell, *low, *clips)  # type: ignore[no-untyped-call]
     return found
 
 

@@ -21,6 +21,16 @@ def can_pack(weight: Tensor) -> bool:
     )
 
 
+def rounded_rows(rows: int) -> int:
+    """How many rows to compute for `rows`: a few more, so that few different numbers occur.
+
+    oneDNN compiles code for every shape that it meets and keeps a thousand of them, which costs
+    hundreds of megabytes and the time to compile them; text has batches of every size.
+    """
+    step = 1 if rows <= 16 else 4 if rows <= 64 else 8 if rows <= 256 else 16 if rows <= 512 else 64
+    return -(-rows // step) * step
+
+
 class PackedLinear:
     """x -> x W^T, with W (out, in) laid out once. A copy: it does not follow the weight."""
 

@@ -1,15 +1,18 @@
-"""Which fast path runs.
+"""Which fast path runs; `ops/paths.py` says it in words.
 
 | work | where | path |
 |---|---|---|
 | reading | float32 on a CPU that has oneDNN | packed weights |
-| reading | elsewhere | batched |
-| training | a GPU with Triton, not float64 | Triton's point-wise kernels |
+| reading | int8, on such a CPU | packed weights of 8 bits |
+| reading | 16 bits on a GPU with Triton | fused kernels |
+| reading | elsewhere | batched products |
+| training | 16 bits on a GPU with Triton | fused kernels, recorded as CUDA graphs |
+| training | float32 on a GPU with Triton | plain products, point-wise kernels |
 | training | elsewhere | plain torch |
 
-The environment variable ELMOX_KERNELS=torch turns Triton off. Kernels may hold copies of the
-weights. `LstmKernels` makes them when they are first needed and makes them anew when the weights
-have changed.
+The environment variable ELMOX_KERNELS forces one: `torch` turns Triton off, `pointwise` only the
+fused kernels. Kernels may hold copies of the weights. `LstmKernels` makes them when they are first
+needed and makes them anew when the weights have changed.
 """
 
 import os
@@ -20,48 +23,75 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmox.errors import ElmoxError
+from elmox.ops.int8_linear import Int8Linear, require_int8
 from elmox.ops.lstm import BatchedLstm, LstmKernel, LstmWeights
 from elmox.ops.lstm_pointwise import Pointwise, TorchPointwise
 from elmox.ops.packed_linear import can_pack
 from elmox.ops.packed_lstm import PackedLstm
 
 FORCE = "ELMOX_KERNELS"
+_FORCED = ("", "torch", "pointwise")
 
 
-def lstm_kernel(weights: LstmWeights) -> LstmKernel:
-    """The fastest kernel for where these weights are."""
+def lstm_kernel(weights: LstmWeights, int8: bool = False) -> LstmKernel:
+    """The fastest kernel for where these weights are; with `int8`, the one in 8-bit integers."""
+    if int8:
+        require_int8(weights.input_weight.device)
+        return PackedLstm(weights, Int8Linear)
     if can_pack(weights.input_weight):
         return PackedLstm(weights)
+    if why_not_fused(weights.input_weight, weights) is None:
+        from elmox.ops.fused_lstm import FusedLstm
+
+        return FusedLstm(weights)
     return BatchedLstm(weights)
 
 
 def lstm_pointwise(like: Tensor) -> Pointwise:
     """The fastest point-wise half of a training step for tensors like this one."""
-    if _why_not_triton(like) is None:
+    if why_not_triton(like) is None:
         from elmox.ops.lstm_triton import TritonPointwise
 
         return TritonPointwise()
     return TorchPointwise()
 
 
-def paths(like: Tensor) -> dict[str, str]:
-    """Which path reads and which trains with weights like this one, and why, in words."""
-    reading = "packed weights (oneDNN)"
-    if not can_pack(like):
-        reading = "batched products (packed weights are for float32 on a CPU with oneDNN)"
-    reason = _why_not_triton(like)
-    training = "Triton kernels" if reason is None else f"plain torch ({reason})"
-    return {"reading": reading, "training": training}
-
-
-def _why_not_triton(like: Tensor) -> str | None:
+def why_not_triton(like: Tensor) -> str | None:
+    """Why Triton's kernels are not for tensors like this one; None if they are."""
     if like.device.type != "cuda":
         return f"Triton is for GPUs, not for {like.device.type}"
     if like.dtype == torch.float64:
         return "Triton's kernels compute in float32"
-    if os.environ.get(FORCE) == "torch":
+    if _forced() == "torch":
         return f"{FORCE}=torch"
     return None if find_spec("triton") else "Triton is not installed"
+
+
+def why_not_fused(like: Tensor, weights: LstmWeights) -> str | None:
+    """Why the fused kernels are not for a layer like this and tensors like this one."""
+    reason = why_not_triton(like)
+    if reason is not None:
+        return reason
+    if _forced() == "pointwise":
+        return f"{FORCE}=pointwise"
+    if like.element_size() != 2:
+        return "the fused kernels are for 16 bits"
+    if torch.cuda.get_device_capability(like.device)[0] < 9:
+        return "the fused kernels are for GPUs of compute capability 9 and above"
+    if weights.projection is None:
+        return "the fused kernels are for layers with a projection"
+    dim, num_cells = weights.projection.shape[1:]
+    if num_cells % 32 or dim % 8 or weights.input_weight.shape[2] % 8:
+        return "the fused kernels are for multiples of 32 cells and of 8 dimensions"
+    return None
+
+
+def _forced() -> str:
+    value = os.environ.get(FORCE, "")
+    if value not in _FORCED:
+        raise ElmoxError(f"{FORCE}={value}: expected torch or pointwise, or nothing for the best")
+    return value
 
 
 class LstmKernels:
@@ -72,12 +102,15 @@ class LstmKernels:
         self._kernels: list[LstmKernel] = []
 
     def get(
-        self, version: Hashable, weights: Callable[[], Sequence[LstmWeights]]
+        self,
+        version: Hashable,
+        weights: Callable[[], Sequence[LstmWeights]],
+        int8: bool = False,
     ) -> list[LstmKernel]:
         """Kernels for this version of the weights."""
-        if version != self._version:
-            self._kernels = [lstm_kernel(layer) for layer in weights()]
-            self._version = version
+        if (version, int8) != self._version:
+            self._kernels = [lstm_kernel(layer, int8) for layer in weights()]
+            self._version = (version, int8)
         return self._kernels
 
     def __getstate__(self) -> dict[str, Any]:

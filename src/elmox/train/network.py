@@ -74,15 +74,14 @@ class TrainingNetwork(nn.Module):
     def _layer(
         self, layer: LstmLayer, x: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        projection = layer.projection
         return lstm_rows(
             x,
             hidden.to(x.dtype),
             cell,
-            layer.input_weight.to(x.dtype),
-            layer.recurrent_weight.to(x.dtype),
-            layer.gate_bias().to(x.dtype),
-            None if projection is None else projection.to(x.dtype),
+            layer.input_weight,
+            layer.recurrent_weight,
+            layer.gate_bias(),
+            layer.projection,
             layer.config.cell_clip,
             layer.config.proj_clip,
         )
