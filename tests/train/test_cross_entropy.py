@@ -87,8 +87,10 @@ def our_full(given: Problem, chunk: int | None = None) -> Loss:
 
 
 def our_sampled(given: Problem, chunk: int | None = None) -> Loss:
+    """A single direction."""
+    alone = Problem(*(tensor[None] for tensor in given))
     return lambda hidden, weight, bias: sampled_cross_entropy(
-        hidden, weight, bias, *given[3:], chunk
+        hidden[None], weight, bias, *alone[3:], chunk
     )
 
 
@@ -130,6 +132,29 @@ def test_full_equals_the_plain_formula(given: Problem, chunk: int | None) -> Non
 def test_sampled_equals_the_plain_formula(given: Problem, chunk: int | None) -> None:
     ours = with_gradients(our_sampled(given, chunk), *given.learned)
     assert_agree(ours, with_gradients(plain_sampled(given), *given.learned), 1e-12)
+
+
+@pytest.mark.parametrize("precision", [torch.int32, torch.int64])
+def test_directions_are_added_up(precision: torch.dtype) -> None:
+    """They share the rows, and some candidates; places are of either precision."""
+    both = [problem(7, 12, 4, 8, seed) for seed in (1, 2)]
+    weight, bias = both[0].weight, both[0].bias
+
+    def plain(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return plain_sampled(both[0])(hidden[0], weight, bias) + plain_sampled(both[1])(
+            hidden[1], weight, bias
+        )
+
+    joined = Problem(*(torch.stack(tensors) for tensors in zip(*both, strict=True)))
+    joined = joined._replace(
+        targets=joined.targets.to(precision), candidates=joined.candidates.to(precision)
+    )
+
+    def ours(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return sampled_cross_entropy(hidden, weight, bias, *joined[3:], 3)
+
+    expected = with_gradients(plain, joined.hidden, weight, bias)
+    assert_agree(with_gradients(ours, joined.hidden, weight, bias), expected, 1e-12)
 
 
 @pytest.mark.parametrize("ours", [our_full, our_sampled])

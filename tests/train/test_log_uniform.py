@@ -159,6 +159,17 @@ def test_a_draw_depends_on_its_key_alone() -> None:
         assert not torch.equal(sampler.draw(*other, "cpu").ids, first.ids)
 
 
+def test_draws_at_once_are_those_of_each_step_and_direction() -> None:
+    sampler = LogUniformSampler(5000, 100)
+    ids, tries = sampler.draw_all(1, [3, 4, 9], [0, 1], "cpu")
+    assert ids.shape == (3, 2, 100)
+    for place, step in enumerate((3, 4, 9)):
+        for direction in (0, 1):
+            alone = sampler.draw(1, step, direction, "cpu")
+            assert torch.equal(ids[place, direction], alone.ids)
+            assert tries[place, direction] == alone.tries
+
+
 def test_a_draw_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)

@@ -3,7 +3,8 @@
 Whether an element is dropped depends on a key, its row's global number and its place in the other
 axes, and on nothing else: no generator has a state to save, and rows can be dealt to any number of
 processes. The masks are an integer hash of those three (multiplications and xor-shifts, which wrap
-in the same way on every device), so a CPU and a GPU drop the very same elements.
+in the same way on every device), so a CPU and a GPU drop the very same elements. On a GPU with
+Triton a kernel hashes as it goes (`elmox.ops.dropout_triton`); elsewhere a mask is made and kept.
 
 Shapes: x is seen as (A, B, Z): B rows, A places before the row axis, Z after it.
 """
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.errors import ElmoxError
+from elmox.ops.select import why_not_triton
 
 # Elements hashed at a time, with two integers each: 2 MB stay in a CPU's cache, 128 MB keep a GPU
 # busy.
@@ -37,8 +39,14 @@ def keyed_dropout(x: Tensor, p: float, key: int, rows: Tensor, row_dim: int) -> 
         raise ElmoxError(f"dropout is {p}, expected at least 0 and less than 1")
     if p == 0:
         return x
-    mask = dropout_mask(x.shape, p, key, rows.to(x.device), row_dim)
-    dropped: Tensor = _Dropout.apply(x, mask, 1 / (1 - p))  # type: ignore[no-untyped-call]
+    rows, row_dim, scale = rows.to(x.device), row_dim % x.dim(), 1 / (1 - p)
+    assert rows.shape == (x.shape[row_dim],), f"{len(rows)} numbers for {x.shape[row_dim]} rows"
+    if why_not_triton(x) is None:
+        from elmox.ops import dropout_triton
+
+        return dropout_triton.dropout(x, _threshold(p), scale, _signed(key, 64), rows, row_dim)
+    mask = dropout_mask(x.shape, p, key, rows, row_dim)
+    dropped: Tensor = _Dropout.apply(x, mask, scale)  # type: ignore[no-untyped-call]
     return dropped
 
 
@@ -48,7 +56,7 @@ def dropout_mask(shape: torch.Size, p: float, key: int, rows: Tensor, row_dim: i
     num_before, num_after = shape[:row_dim].numel(), shape[row_dim + 1 :].numel()
     assert rows.shape == (shape[row_dim],), f"{len(rows)} row numbers for {shape[row_dim]} rows"
     factors, addends = _row_seeds(key, rows)
-    threshold = min(round(p * 2**32), 2**32 - 1) - 2**31  # of a hash seen as signed
+    threshold = _threshold(p)
     mask = torch.empty(num_before, len(rows), num_after, dtype=torch.bool, device=rows.device)
     limit = ELEMENTS_AT_ONCE.get(rows.device.type, ELEMENTS_AT_ONCE["cpu"])
     rows_at_once = max(1, min(len(rows), limit // max(1, num_after)))
@@ -64,6 +72,11 @@ def dropout_mask(shape: torch.Size, p: float, key: int, rows: Tensor, row_dim: i
             _xor_shift_(hashed, 15).mul_(_signed(0x846CA68B, 32))
             torch.ge(hashed, threshold, out=mask[first:last, some])
     return mask.view(shape)
+
+
+def _threshold(p: float) -> int:
+    """Below which a hash, seen as a signed number of 32 bits, means that its element goes."""
+    return min(round(p * 2**32), 2**32 - 1) - 2**31
 
 
 def _row_seeds(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,14 @@ a hit at every position; the sampled one has S candidates, and subtracts from ea
 how often its word is expected among them.
 
 Products run in the precision of `hidden`; scores, sums and the gradients of the weights are held in
-float32, or in float64 if `hidden` is.
+float32, or in float64 if `hidden` is. On a GPU with Triton kernels do the same with fewer passes
+over memory: see `elmox.train.fused_cross_entropy`.
 
-Shapes: N positions, n of them in a chunk, P projection, V words, U rows given, S candidates,
-K rivals, K' = K rounded up where products ask for it.
+Equal inputs give equal bits on the same device: no gradient is summed in an order that depends on
+which thread is first.
+
+Shapes: D directions, N positions, n of them in a chunk, P projection, V words, U rows given,
+S candidates, K rivals, K' = K rounded up where products ask for it.
 """
 
 from typing import Any, NamedTuple
@@ -25,6 +29,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.model.softmax import LOGITS_AT_ONCE
+from elmox.ops.select import why_not_triton
 
 # Each chunk goes over matrices of K rows; with fewer positions than this, little else is done.
 LEAST_CHUNK = 64
@@ -47,6 +52,10 @@ def full_cross_entropy(
     Returns:
         () float32, or float64 if `hidden` is.
     """
+    if _fuses(hidden):
+        from elmox.train.fused_cross_entropy import fused_cross_entropy
+
+        return fused_cross_entropy(hidden[None], weight, bias, targets[None], chunk=chunk)
     return _summed_loss(_Task(hidden, weight, bias, targets, None, chunk))
 
 
@@ -62,21 +71,37 @@ def sampled_cross_entropy(
 ) -> Tensor:
     """Sum of the negative log-likelihoods of one word a position against distinct candidates.
 
+    Each direction has candidates of its own; all share the rows.
+
     Args:
-        hidden: (N, P).
+        hidden: (D, N, P).
         weight: (U, P), rows of the softmax, those of the targets and candidates among them.
         bias: (U,).
-        targets: (N,) places among the U rows.
-        candidates: (S,) distinct places among the U rows.
-        target_log_expected: (N,) see `LogUniformSampler.log_expected`.
-        candidate_log_expected: (S,) likewise.
-        chunk: positions at a time; chosen for the device if not given.
+        targets: (D, N) places among the U rows.
+        candidates: (D, S) places among the U rows, distinct in each direction.
+        target_log_expected: (D, N) see `LogUniformSampler.log_expected`.
+        candidate_log_expected: (D, S) likewise.
+        chunk: positions of a direction at a time; chosen for the device if not given.
 
     Returns:
         () float32, or float64 if `hidden` is.
     """
-    sampled = _Sampled(candidates, target_log_expected, candidate_log_expected)
-    return _summed_loss(_Task(hidden, weight, bias, targets, sampled, chunk))
+    if _fuses(hidden):
+        from elmox.train.fused_cross_entropy import Sampled, fused_cross_entropy
+
+        rivals = Sampled(candidates, target_log_expected, candidate_log_expected)
+        return fused_cross_entropy(hidden, weight, bias, targets, rivals, chunk)
+    losses = []
+    # Not hidden[direction], whose gradient is first filled up with zeros.
+    for direction, own in enumerate(hidden.unbind()):
+        sampled = _Sampled(
+            candidates[direction].long(),
+            target_log_expected[direction],
+            candidate_log_expected[direction],
+        )
+        task = _Task(own, weight, bias, targets[direction].long(), sampled, chunk)
+        losses.append(_summed_loss(task))
+    return torch.stack(losses).sum()
 
 
 class _Sampled(NamedTuple):
@@ -88,7 +113,7 @@ class _Sampled(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """The arguments of a loss."""
+    """The arguments of a loss, of one direction."""
 
     hidden: Tensor  # (N, P)
     weight: Tensor  # (U, P)
@@ -151,6 +176,12 @@ class _CrossEntropy(torch.autograd.Function):
             for gradient, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         )
         return *scaled, None
+
+
+def _fuses(hidden: Tensor) -> bool:
+    """Whether kernels do it. They hold exponentials, which are beyond float16."""
+    known = hidden.dtype in (torch.float32, torch.bfloat16)
+    return known and hidden.numel() > 0 and why_not_triton(hidden) is None
 
 
 def _summed_loss(task: _Task) -> Tensor:
@@ -260,7 +291,7 @@ def _add_gradients(gradients: _Gradients, part: slice, chunk: _Chunk, words: _Wo
         gradients.hidden[part] = share
     if gradients.weight is not None:
         share = chunk.target_errors[:, None] * chunk.hidden
-        gradients.weight.index_add_(0, chunk.targets, share)
+        _add_by_target(gradients.weight, chunk.targets, share)
         if words.candidates is None:
             errors = chunk.errors[:, : len(gradients.weight)]
             _add_product(gradients.weight, errors.T, chunk.hidden)
@@ -269,12 +300,20 @@ def _add_gradients(gradients: _Gradients, part: slice, chunk: _Chunk, words: _Wo
             share = _product(errors.T, chunk.hidden)
             gradients.weight.index_add_(0, words.candidates, share)
     if gradients.bias is not None:
-        gradients.bias.index_add_(0, chunk.targets, chunk.target_errors)
+        _add_by_target(gradients.bias, chunk.targets, chunk.target_errors)
         share = chunk.errors.sum(0, dtype=gradients.bias.dtype)
         if words.candidates is None:
             gradients.bias.add_(share[: len(gradients.bias)])
         else:
             gradients.bias.index_add_(0, words.candidates, share[: len(words.candidates)])
+
+
+def _add_by_target(total: Tensor, targets: Tensor, shares: Tensor) -> None:
+    """Add shares (n, ...) to the targets' rows of a gradient; a word may be many targets."""
+    if total.is_cuda:  # where `index_add_` takes them as they come, but this one sorts
+        total.index_put_((targets,), shares, accumulate=True)
+    else:
+        total.index_add_(0, targets, shares)
 
 
 def _wide(hidden: Tensor) -> torch.dtype:

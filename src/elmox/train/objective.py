@@ -9,7 +9,8 @@
 Shapes: D directions, N positions, P projection, V words, U rows of the softmax that a step touches.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +22,9 @@ from elmox.train.distributed import Processes
 from elmox.train.log_uniform import LogUniformSampler
 from elmox.train.optim import Gradient
 from elmox.train.recipe import SoftmaxRecipe
+
+# Steps whose candidates are drawn together: a GPU draws many as fast as one.
+STEPS_AT_ONCE = {"cuda": 8}
 
 
 class Objective(Protocol):
@@ -36,6 +40,23 @@ class Objective(Protocol):
         """The softmax's gradient by name, the mean over all processes; ends the step."""
 
 
+class _Drawn(NamedTuple):
+    """The candidates of one step; or of some steps, each with its row."""
+
+    ids: Tensor  # (D, S)
+    tries: Tensor  # (D, 1)
+    log_expected: Tensor  # (D, S)
+
+
+class _Touched(NamedTuple):
+    """The rows of the softmax that a step touches."""
+
+    rows: Tensor  # (U,) word ids, rising
+    weight: Tensor  # (U, P) copies that collect gradients
+    bias: Tensor  # (U,)
+    candidates: Tensor  # (D, S) places among the rows
+
+
 class SampledObjective:
     """Sampled softmax. Only the rows that a step touches are gathered, exchanged and updated."""
 
@@ -44,46 +65,67 @@ class SampledObjective:
     ) -> None:
         self._softmax, self._seed, self._processes = softmax, seed, processes
         self._sampler = LogUniformSampler(softmax.num_words, num_samples)
+        self._steps = range(0)  # for which candidates are drawn
+        self._touched: _Touched | None = None  # until their number is known
 
     def begin(self, step: int, targets: Tensor) -> None:
         """See `Objective`."""
-        device = targets.device
-        self._drawn = [
-            self._sampler.draw(self._seed, step, direction, device)
-            for direction in range(len(targets))
-        ]
-        touched = torch.zeros(self._softmax.num_words, dtype=torch.uint8, device=device)
-        for ids in (*(drawn.ids for drawn in self._drawn), targets.flatten()):
-            touched[ids] = 1
+        self._drawn = self._draw(step, len(targets), targets.device)
+        # Shifted by one, so that the sum over what is before a word is the sum up to its place.
+        touched = targets.new_zeros(self._softmax.num_words + 1, dtype=torch.uint8)
+        for words in (self._drawn.ids, targets):
+            touched[1:].index_fill_(0, words.flatten(), 1)
         self._processes.any(touched)
-        self._places = touched.cumsum(0) - 1  # of a word among the touched rows
-        self._rows = touched.nonzero().squeeze(1)
-        self._weight = self._softmax.weight.detach()[self._rows].requires_grad_()
-        self._bias = self._softmax.bias.detach()[self._rows].requires_grad_()
+        self._ranks = touched.cumsum(0, dtype=torch.int32)  # of a touched word among them
+        self._num_touched = _read_later(self._ranks[-1])
+        self._touched = None
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """See `Objective`."""
-        losses = [
-            sampled_cross_entropy(
-                hidden[direction],
-                self._weight,
-                self._bias,
-                self._places[targets[direction]],
-                self._places[drawn.ids],
-                self._sampler.log_expected(targets[direction], drawn.tries),
-                self._sampler.log_expected(drawn.ids, drawn.tries),
-            )
-            for direction, drawn in enumerate(self._drawn)
-        ]
-        return torch.stack(losses).sum()
+        if self._touched is None:
+            self._touched = self._gather()
+        return sampled_cross_entropy(
+            hidden,
+            self._touched.weight,
+            self._touched.bias,
+            self._ranks[targets],
+            self._touched.candidates,
+            self._sampler.log_expected(targets, self._drawn.tries),
+            self._drawn.log_expected,
+        )
 
     def gradients(self) -> dict[str, Gradient]:
         """See `Objective`."""
+        assert self._touched is not None
         found = {}
-        for name, rows in (("weight", self._weight), ("bias", self._bias)):
-            assert rows.grad is not None
-            found[name] = Gradient(self._processes.mean(rows.grad), self._rows)
+        for name, values in (("weight", self._touched.weight), ("bias", self._touched.bias)):
+            assert values.grad is not None
+            found[name] = Gradient(self._processes.mean(values.grad), self._touched.rows)
         return found
+
+    def _draw(self, step: int, num_directions: int, device: torch.device) -> _Drawn:
+        """The candidates of a step; those of its neighbours are drawn with them."""
+        if step not in self._steps:
+            at_once = STEPS_AT_ONCE.get(device.type, 1)
+            # Always the same neighbours: no last bit depends on where a run was resumed.
+            first = step - step % at_once
+            self._steps = range(first, first + at_once)
+            directions = range(num_directions)
+            ids, tries = self._sampler.draw_all(self._seed, self._steps, directions, device)
+            tries = tries[..., None]
+            self._draws = _Drawn(ids, tries, self._sampler.log_expected(ids, tries))
+        place = step - self._steps[0]
+        return _Drawn(*(tensor[place] for tensor in self._draws))
+
+    def _gather(self) -> _Touched:
+        """Copy the touched rows; their number has arrived while the network was set to work."""
+        numbers = torch.arange(
+            1, self._num_touched() + 1, dtype=torch.int32, device=self._ranks.device
+        )
+        rows = torch.searchsorted(self._ranks[1:], numbers)
+        weight, bias = self._softmax.weight.detach()[rows], self._softmax.bias.detach()[rows]
+        places = self._ranks[self._drawn.ids]
+        return _Touched(rows, weight.requires_grad_(), bias.requires_grad_(), places)
 
 
 class DenseObjective:
@@ -134,3 +176,23 @@ def make_objective(
         samples = min(recipe.samples, softmax.num_words)
         return SampledObjective(softmax, samples, seed, processes)
     return DenseObjective(softmax, processes)
+
+
+def _read_later(number: Tensor) -> Callable[[], int]:
+    """Send for a number; what is returned waits for it.
+
+    Waiting for a GPU at once would leave it without work until the host has found more. Later, when
+    the host has given it work that takes longer than the way of a number, nobody loses time.
+    """
+    if not number.is_cuda:
+        return lambda: int(number)
+    here = torch.empty_like(number, device="cpu", pin_memory=True)
+    here.copy_(number, non_blocking=True)
+    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+
+    def wait() -> int:
+        arrived.synchronize()
+        return int(here)
+
+    return wait
