@@ -1,9 +1,12 @@
 """What a step reads: every position once an epoch, forward as it stands, backward reversed."""
 
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from corpora import small_corpus
 from numpy.typing import NDArray
 
@@ -11,7 +14,7 @@ from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
 from elmox.text.words import WordTable
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.prepare import PrepareOptions, prepare_corpus
-from elmox.train.rows import Rows, deal_rows
+from elmox.train.rows import Batch, Rows, deal_rows, pinned
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +22,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return small_corpus(tmp_path_factory.mktemp("rows"))
 
 
-def _rows(corpus: Corpus, num_rows: int, num_steps: int, directions: int = 2) -> Rows:
+def _rows(
+    corpus: Corpus, num_rows: int, num_steps: int, directions: int = 2, reset: float = 0.0
+) -> Rows:
     return Rows(
         corpus.train,
         lambda ids: WordTable(corpus.lexicon.spell(ids), None),
@@ -28,6 +33,7 @@ def _rows(corpus: Corpus, num_rows: int, num_steps: int, directions: int = 2) ->
         vocab_size=corpus.vocab_size,
         num_directions=directions,
         seed=3,
+        reset=reset,
     )
 
 
@@ -144,3 +150,63 @@ def test_unidirectional(corpus: Corpus) -> None:
     inputs, _ = _epoch(_rows(corpus, 2, 5, directions=1), 2)
     both, _ = _epoch(_rows(corpus, 2, 5), 2)
     np.testing.assert_array_equal(inputs[0], both[0])
+
+
+def test_words_are_distinct_and_spelled(corpus: Corpus) -> None:
+    batch = _rows(corpus, 4, 8).read(5, np.arange(4))
+    read = batch.words[batch.inputs]
+    words, places = np.unique(read, return_inverse=True)
+    np.testing.assert_array_equal(batch.words, words)
+    np.testing.assert_array_equal(batch.inputs, places.reshape(read.shape))
+    spelling, expected = batch.table.spelling, corpus.lexicon.spell(words)
+    assert spelling is not None
+    np.testing.assert_array_equal(spelling.ids, expected.ids)
+    np.testing.assert_array_equal(spelling.lengths, expected.lengths)
+
+
+def test_some_rows_begin_from_nothing(corpus: Corpus) -> None:
+    """As many as asked for, others at every step, and the same for any number of processes."""
+    rows = _rows(corpus, num_rows=50, num_steps=2, reset=0.2)
+    kept = [rows.read(step, np.arange(50)).kept for step in range(40)]
+    assert all(mask is not None for mask in kept)
+    drawn = np.stack([mask for mask in kept if mask is not None])
+    assert 0.75 < drawn.mean() < 0.85
+    assert (drawn.mean(0) > 0.5).all()
+    share = rows.read(7, np.arange(20, 30)).kept
+    assert share is not None
+    np.testing.assert_array_equal(share, drawn[7, 20:30])
+    assert _rows(corpus, 4, 8).read(0, np.arange(4)).kept is None
+
+
+def test_what_is_to_be_prepared_is_prepared_ahead(corpus: Corpus) -> None:
+    """Every batch once, by the thread that reads."""
+    rows = _rows(corpus, num_rows=4, num_steps=6)
+    pieces = [np.array([0, 1]), np.array([2, 3])]
+    threads: list[int] = []
+
+    def prepare(batch: Batch) -> Batch:
+        threads.append(threading.get_ident())
+        return replace(batch, targets=batch.targets + 1)
+
+    for step, batches in enumerate(rows.batches(0, 3, pieces, prepare)):
+        for piece, batch in zip(pieces, batches, strict=True):
+            np.testing.assert_array_equal(batch.targets, rows.read(step, piece).targets + 1)
+    assert len(threads) == 6
+    assert len({*threads, threading.get_ident()}) == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_pinned_text_is_the_same(corpus: Corpus) -> None:
+    batch = _rows(corpus, num_rows=4, num_steps=6, reset=0.5).read(0, np.arange(4))
+    there = pinned(batch)
+    assert there.table.spelling is not None
+    assert batch.table.spelling is not None
+    for array, copy in (
+        (batch.inputs, there.inputs),
+        (batch.targets, there.targets),
+        (batch.kept, there.kept),
+        (batch.table.spelling.ids, there.table.spelling.ids),
+    ):
+        assert copy is not None
+        assert torch.from_numpy(copy).is_pinned()
+        np.testing.assert_array_equal(array, copy)

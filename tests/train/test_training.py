@@ -16,6 +16,7 @@ from training_runs import losses, metrics, tiny_recipe
 from elmox import Elmo, ElmoxError
 from elmox.hub import load_checkpoint
 from elmox.legacy.ai2 import write_ai2
+from elmox.model.state import LstmState
 from elmox.tensors import read_tensors, write_tensors
 from elmox.train.checkpoint import checkpoints
 from elmox.train.corpus import Corpus, open_corpus
@@ -75,7 +76,7 @@ def test_the_loss_of_one_step_is_the_mean_of_all_positions(corpus: Corpus) -> No
     trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), ALONE)
     batches = next(trainer.batches())
     expected = _reference_loss(trainer, corpus, batches[0])
-    assert trainer.advance(batches).loss == pytest.approx(expected, rel=1e-5)
+    assert trainer.advance(batches).get().loss == pytest.approx(expected, rel=1e-5)
 
 
 def _reference_loss(trainer: Trainer, corpus: Corpus, batch: Any) -> float:
@@ -363,6 +364,64 @@ def test_a_loss_that_is_not_a_number_ends_the_run(corpus: Corpus, tmp_path: Path
     assert all(np.isfinite(losses(tmp_path / "out")))
     for path in (tmp_path / "out").rglob("*.safetensors"):
         assert all(tensor.isfinite().all() for tensor in read_tensors(path).values())
+
+
+def test_after_a_step_that_is_not_finite_nothing_moves(corpus: Corpus) -> None:
+    """Also not by the steps that were begun before anyone looked."""
+    recipe = tiny_recipe(corpus)
+    trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), ALONE)
+    batches = trainer.batches()
+    first = trainer.advance(next(batches))
+    good = {name: tensor.clone() for name, tensor in trainer.tensors().items()}
+    state = trainer.state
+    trainer.state = LstmState(state.hidden * torch.nan, state.cell)
+    second = trainer.advance(next(batches))
+    trainer.state = state
+    third = trainer.advance(next(batches))
+    assert first.get().step == 1
+    with pytest.raises(ElmoxError, match="step 2: the loss is nan"):
+        second.get()
+    assert third.get().step == 3  # finite, but too late
+    for name, tensor in trainer.tensors().items():
+        if not name.startswith("state."):
+            assert torch.equal(tensor, good[name])
+
+
+def test_when_reports_are_read_changes_nothing(corpus: Corpus, tmp_path: Path) -> None:
+    """Every step at once, or one step late where nothing asks for it."""
+    often = {"log_every": 1, "save_every": 15, "eval_every": 0}
+    seldom = {**often, "log_every": 15}
+    for name, report in (("often", often), ("seldom", seldom)):
+        recipe = tiny_recipe(corpus, report=report, train={"reset": 0.2})
+        train(recipe, tmp_path / name, device="cpu")
+    by_step = losses(tmp_path / "often")
+    means = [np.mean(by_step[:15]), np.mean(by_step[15:])]
+    np.testing.assert_allclose(losses(tmp_path / "seldom"), means, rtol=1e-12)
+    mine, theirs = (
+        read_tensors(checkpoints(tmp_path / name / "checkpoints")[0] / "trainer.safetensors")
+        for name in ("often", "seldom")
+    )
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_a_signal_between_reports_ends_the_run_at_the_next_step(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """It is noticed one step late; the run goes on from there as if nothing had been."""
+    report = {"log_every": 10, "save_every": 30, "eval_every": 0}
+    recipe = tiny_recipe(corpus, report=report)
+    train(recipe, tmp_path / "whole", device="cpu")
+
+    def say(message: str) -> None:
+        if message.startswith("step 10/"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    outcome = train(recipe, tmp_path / "stopped", device="cpu", say=say)
+    assert outcome.signal == signal.SIGTERM
+    assert outcome.step == 12
+    assert checkpoints(tmp_path / "stopped" / "checkpoints")[-1].name == "step-00000012"
+    train(recipe, tmp_path / "stopped", resume=True, device="cpu")
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
 
 
 def test_weights_that_an_update_spoilt_are_not_kept(corpus: Corpus) -> None:

@@ -3,6 +3,7 @@
 import math
 import signal
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from elmox.train.recipe import Recipe
 from elmox.train.run_directory import enter
 from elmox.train.start import starting_point
 from elmox.train.stop import Stop, stop_signals
-from elmox.train.trainer import StepReport, Trainer
+from elmox.train.trainer import Pending, StepReport, Trainer
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class _Run:
         self._trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), everyone)
         self._progress = RunProgress(0, corpus.info.digest)
         self._loss: float | None = None
+        self._unread: deque[Pending] = deque()  # steps in the device's hands, oldest first
         tokens = recipe.train.rows * recipe.train.steps
         self._epochs_per_step = tokens / corpus.train.num_positions
         if self._epochs_per_step > 1:
@@ -114,17 +116,18 @@ class _Run:
         self._report = ProgressReport(self._say, bar, trainer.step, trainer.num_steps, tokens)
         self._metrics = MetricsLog(self._out, trainer.step) if self._everyone.is_first else None
         stopping = False
-        began, before = time.monotonic(), self._progress.seconds
+        self._began = time.monotonic() - self._progress.seconds
         try:
             if self._is_evaluation_due():  # a signal came at that very step
                 self._evaluate()
                 self._save()
             for batches in () if self._is_over() else trainer.batches():
-                step = trainer.advance(batches, stop.signal is not None)
-                self._count(step, before + time.monotonic() - began)
+                self._unread.append(trainer.advance(batches, stop.signal is not None))
+                stopping = self._read_reports(but=1)
+                if stopping or self._is_anything_due():
+                    stopping |= self._read_reports()
                 if self._is_due(report.log_every):
-                    self._log(step)
-                stopping = step.stopping
+                    self._log(self._last)
                 if not stopping and self._is_evaluation_due():
                     self._evaluate()
                 ending = stopping or self._is_over()
@@ -161,12 +164,34 @@ class _Run:
         out_of_patience = 0 < self._recipe.report.patience <= self._progress.num_worse
         return self._trainer.step >= self._trainer.num_steps or out_of_patience
 
-    def _count(self, step: StepReport, seconds: float) -> None:
+    def _is_anything_due(self) -> bool:
+        """Whether something now needs to know how the last step went."""
+        report = self._recipe.report
+        return (
+            self._is_evaluation_due()
+            or self._is_due(report.log_every)
+            or self._is_due(report.save_every)
+        )
+
+    def _read_reports(self, but: int = 0) -> bool:
+        """Count the steps that the device has been given, but for the last `but` ones.
+
+        To read a report is to wait for its step. With one step unread, the device has work while
+        the host prepares the next. Returns whether any process was told to stop.
+        """
+        stopping = False
+        while len(self._unread) > but:
+            self._last = self._unread.popleft().get()
+            self._count(self._last)
+            stopping |= self._last.stopping
+        return stopping
+
+    def _count(self, step: StepReport) -> None:
         self._report.advance()
         self._progress = replace(
             self._progress,
-            step=self._trainer.step,
-            seconds=seconds,
+            step=step.step,
+            seconds=time.monotonic() - self._began,
             loss_sum=self._progress.loss_sum + step.loss,
             loss_count=self._progress.loss_count + 1,
         )

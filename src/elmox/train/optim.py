@@ -3,6 +3,9 @@
 Both update whole arrays or only some rows of one: sampled softmax touches a few thousand rows of a
 matrix with hundreds of thousands. For Adagrad a row without gradient stays as it is anyway. AdamW
 leaves such a row and its moments alone, as torch's SparseAdam does.
+
+`_adagrad` and `_adamw` say plainly what is computed. With Triton and a GPU the same is done in few
+kernels, without the host ever waiting for the device.
 """
 
 import math
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from elmox.ops.select import why_not_triton
 from elmox.train.recipe import OptimRecipe
 
 Slots = dict[str, Tensor]  # what an optimiser remembers of one array
@@ -37,8 +41,8 @@ def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
 
 
 def global_norm(gradients: Iterable[Tensor]) -> Tensor:
-    """The Euclidean norm of all gradients together."""
-    norms = [torch.linalg.vector_norm(values, dtype=torch.float32) for values in gradients]
+    """The Euclidean norm of all gradients together, () float32."""
+    norms = torch._foreach_norm(list(gradients), 2, dtype=torch.float32)
     return torch.stack(norms).square().sum().sqrt()
 
 
@@ -58,14 +62,63 @@ class Optimizer:
         }
 
     @torch.no_grad()
-    def step(self, gradients: Mapping[str, Gradient], lr: float, number: int) -> None:
-        """Update number `number`, counted from 0."""
+    def step(
+        self,
+        gradients: Mapping[str, Gradient],
+        lr: float,
+        number: int,
+        norm: Tensor,
+        skip: Tensor,
+    ) -> None:
+        """Update number `number`, counted from 0. Gradients are used up.
+
+        Args:
+            gradients: by the names of the arrays.
+            lr: learning rate.
+            number: of updates before.
+            norm: () global norm of the gradients, which are cut to the recipe's.
+            skip: () float32; with 1 nothing is updated.
+        """
+        if why_not_triton(norm) is None:
+            self._step_on_gpu(gradients, lr, number + 1, norm, skip)
+            return
+        if skip.item():  # on a CPU nobody waits for it
+            return
+        clip = self._recipe.clip_norm
+        if clip and norm.item() > clip:
+            for gradient in gradients.values():
+                gradient.values.mul_(clip / norm.item())
         for name, gradient in gradients.items():
             parameter, slots = self._parameters[name], self.slots[name]
             if self._recipe.name == "adagrad":
                 _adagrad(parameter, slots, gradient, lr)
             else:
                 _adamw(parameter, slots, gradient, lr, self._recipe, number + 1)
+
+    def _step_on_gpu(
+        self, gradients: Mapping[str, Gradient], lr: float, time: int, norm: Tensor, skip: Tensor
+    ) -> None:
+        """The same in few launches: torch's fused AdamW for whole arrays, Triton for the rest."""
+        from elmox.ops import row_update_triton as triton
+
+        recipe = self._recipe
+        divisor = (norm / (recipe.clip_norm or math.inf)).clamp_(min=1.0)
+        brake = triton.Brake(divisor, skip)
+        whole = []
+        for name, gradient in gradients.items():
+            p, slots = self._parameters[name], self.slots[name]
+            if recipe.name == "adagrad":
+                triton.adagrad(p, slots["sum"], gradient.values, gradient.rows, brake, lr)
+            elif gradient.rows is None:
+                whole.append((p, gradient.values, slots["mean"], slots["square"]))
+            else:
+                moments = (slots["mean"], slots["square"])
+                numbers = _adamw_numbers(recipe, lr, time)
+                triton.adamw(p, moments, gradient.values, gradient.rows, brake, numbers)
+        if whole:
+            _fused_adamw(whole, recipe, lr, time, divisor, skip)
+        # Neither kernel tells torch, and whoever keeps something made of the weights asks torch.
+        torch.autograd.graph.increment_version([self._parameters[name] for name in gradients])
 
 
 def _adagrad(p: Tensor, slots: Slots, gradient: Gradient, lr: float) -> None:
@@ -83,17 +136,54 @@ def _adamw(
     p: Tensor, slots: Slots, gradient: Gradient, lr: float, recipe: OptimRecipe, time: int
 ) -> None:
     values, rows = gradient.values, gradient.rows
-    first, second = recipe.betas
+    new_share, kept_square, new_square, correction, eps, rate, decay = _adamw_numbers(
+        recipe, lr, time
+    )
     mean, square = slots["mean"], slots["square"]
     if rows is not None:
         mean, square = mean[rows], square[rows]
-    mean.lerp_(values, 1.0 - first)
-    square.mul_(second).addcmul_(values, values, value=1.0 - second)
-    size = (square / (1.0 - second**time)).sqrt_().add_(recipe.eps)
-    rate = lr / (1.0 - first**time)
-    decay = 1.0 - lr * recipe.weight_decay
+    mean.lerp_(values, new_share)
+    square.mul_(kept_square).addcmul_(values, values, value=new_square)
+    size = (square / correction).sqrt_().add_(eps)
     if rows is None:
         p.mul_(decay).addcdiv_(mean, size, value=-rate)
         return
     slots["mean"][rows], slots["square"][rows] = mean, square
     p[rows] = p[rows].mul_(decay).addcdiv_(mean, size, value=-rate)
+
+
+def _adamw_numbers(recipe: OptimRecipe, lr: float, time: int) -> tuple[float, ...]:
+    """All that AdamW's formula has of numbers; `row_update_triton.adamw` says which."""
+    first, second = recipe.betas
+    rate, decay = lr / (1.0 - first**time), 1.0 - lr * recipe.weight_decay
+    return 1.0 - first, second, 1.0 - second, 1.0 - second**time, recipe.eps, rate, decay
+
+
+def _fused_adamw(
+    arrays: list[tuple[Tensor, Tensor, Tensor, Tensor]],
+    recipe: OptimRecipe,
+    lr: float,
+    time: int,
+    divisor: Tensor,
+    skip: Tensor,
+) -> None:
+    """AdamW on whole arrays at once; each comes as (weight, gradient, mean, square)."""
+    weights, gradients, means, squares = map(list, zip(*arrays, strict=True))
+    number = torch.full((), float(time), device=divisor.device)
+    torch._fused_adamw_(
+        weights,
+        gradients,
+        means,
+        squares,
+        [],
+        [number] * len(weights),
+        lr=lr,
+        beta1=recipe.betas[0],
+        beta2=recipe.betas[1],
+        weight_decay=recipe.weight_decay,
+        eps=recipe.eps,
+        amsgrad=False,
+        maximize=False,
+        grad_scale=divisor,
+        found_inf=skip,
+    )

@@ -21,9 +21,10 @@ from elmox.train.distributed import Processes, checked_device
 from elmox.train.memory import memory_explained
 from elmox.train.recipe import Recipe, TrainRecipe
 from elmox.train.start import starting_point
-from elmox.train.trainer import Trainer
+from elmox.train.trainer import Pending, Trainer
 
 BYTES = {"float32": 4, "bfloat16": 2}
+WARM_UP = 2  # steps that are not measured
 
 
 @dataclass(frozen=True)
@@ -107,18 +108,34 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
 
 
 def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> float:
-    """The median of some real steps."""
+    """The mean of some real steps, one after the other as a run takes them.
+
+    A single step's time would say little: the host is done with it long before the device.
+    """
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
-    times: list[float] = []
+    warm_up = WARM_UP if trainer.num_steps > WARM_UP else 0
+    before: Pending | None = None
+    began = time.perf_counter()
     for number, batches in enumerate(trainer.batches()):
-        began = time.perf_counter()
-        trainer.advance(batches)  # waits for the device, since it looks at the loss
-        if number >= 2 or trainer.num_steps <= 2:
-            times.append(time.perf_counter() - began)
-        if sum(times) > seconds:
+        step = trainer.advance(batches)
+        if before is not None:
+            before.get()
+        before = step
+        if number + 1 == warm_up:
+            _wait_for(where)
+            began = time.perf_counter()
+        elif number >= warm_up and time.perf_counter() - began > seconds:
             break
-    return sorted(times)[len(times) // 2]
+    step.get()
+    _wait_for(where)
+    return (time.perf_counter() - began) / (trainer.step - warm_up)
+
+
+def _wait_for(where: torch.device) -> None:
+    """Until all that was begun is done."""
+    if where.type == "cuda":
+        torch.cuda.synchronize(where)
 
 
 def _activation_bytes(lstm: LstmConfig, shape: TrainRecipe) -> int:

@@ -16,26 +16,76 @@ Shapes: D directions, T steps, B rows, U distinct words.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from elmox.ops.dropout import dropout_mask
+from elmox.text.chars import Spelling
 from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
 from elmox.text.words import WordTable
 from elmox.train.corpus import TokenStream
 from elmox.train.keys import mixed_seed
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def deal_rows(num_rows: int, rank: int, num_processes: int) -> NDArray[np.int64]:
+    """The rows of one process: consecutive ones, as evenly as they go."""
+    return np.arange(num_rows * rank // num_processes, num_rows * (rank + 1) // num_processes)
+
+
+def pinned(batch: "Batch") -> "Batch":
+    """The same text in page-locked memory, from which a GPU copies while the host goes on.
+
+    Each array begins where its memory does, by which torch knows the memory again: it is given to
+    another array only when the copies that were asked for are made, however soon this one goes.
+    """
+    table = batch.table
+    spelling = table.spelling
+    if spelling is not None:
+        spelling = Spelling(_pinned(spelling.ids), spelling.lengths)  # lengths are the host's
+    return replace(
+        batch,
+        table=WordTable(spelling, None if table.ids is None else _pinned(table.ids)),
+        inputs=_pinned(batch.inputs),
+        targets=_pinned(batch.targets),
+        kept=None if batch.kept is None else _pinned(batch.kept),
+    )
+
+
+def _pinned(array: NDArray[Number]) -> NDArray[Number]:
+    copy: NDArray[Number] = torch.from_numpy(array).pin_memory().numpy()
+    return copy
+
+
+def _distinct(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What `np.unique` finds with its inverse, without sorting: (U,) ids, places among them."""
+    seen = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
+    seen[ids] = True
+    distinct = np.flatnonzero(seen)
+    places = np.empty(len(seen), dtype=np.int64)
+    places[distinct] = np.arange(len(distinct))
+    return distinct, places[ids]
 
 
 @dataclass(frozen=True)
 class Batch:
     """One step's text, for some rows."""
 
-    words: NDArray[np.int64]  # (U,) distinct lexicon ids
+    words: NDArray[np.int64]  # (U,) distinct lexicon ids, rising
     table: WordTable  # the same as the token encoder reads them
     inputs: NDArray[np.int64]  # (D, T, B) places in `words`
     targets: NDArray[np.int64]  # (D, T, B) ids in the softmax vocabulary
+    kept: NDArray[np.bool_] | None = None  # (B,) rows that go on; the others begin from nothing
+
+    def pin_memory(self) -> "Batch":
+        """See `pinned`; torch's loader asks for this method."""
+        return pinned(self)
 
 
 class Rows:
@@ -51,12 +101,16 @@ class Rows:
         vocab_size: int,
         num_directions: int,
         seed: int,
+        reset: float = 0.0,
     ) -> None:
-        """`table` gives what the token encoder reads of distinct lexicon ids."""
+        """`table` gives what the token encoder reads of distinct lexicon ids.
+
+        `reset` is the share of rows that begin a step from nothing; 0 for none.
+        """
         self._stream, self._table = stream, table
         self._num_rows, self._num_steps = num_rows, num_steps
         self._vocab_size, self._num_directions = vocab_size, num_directions
-        self._seed = seed
+        self._seed, self._reset = seed, reset
         # A text shorter than one step is read round and round.
         self.steps_per_epoch = max(1, stream.num_positions // (num_rows * num_steps))
         self._epoch_stream = lru_cache(maxsize=2)(self._join_shards)
@@ -76,16 +130,23 @@ class Rows:
         inputs[0][inputs[0] == END_ID] = BEGIN_ID
         targets[1:][targets[1:] == END_ID] = BEGIN_ID
         targets[targets >= self._vocab_size] = UNKNOWN_ID
-        words, index = np.unique(inputs, return_inverse=True)
-        return Batch(words, self._table(words), index.reshape(inputs.shape), targets)
+        words, index = _distinct(inputs)
+        return Batch(words, self._table(words), index, targets, self._kept(step, rows))
 
     def batches(
-        self, start: int, stop: int, pieces: Sequence[NDArray[np.int64]]
+        self,
+        start: int,
+        stop: int,
+        pieces: Sequence[NDArray[np.int64]],
+        prepare: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> Iterator[list[Batch]]:
-        """The text of consecutive steps, in pieces of rows; one step is always read ahead."""
+        """The text of consecutive steps, in pieces of rows; one step is always read ahead.
+
+        The thread that reads ahead also does what `prepare` says.
+        """
 
         def read(step: int) -> list[Batch]:
-            return [self.read(step, rows) for rows in pieces]
+            return [prepare(self.read(step, rows)) for rows in pieces]
 
         with ThreadPoolExecutor(max_workers=1) as reader:
             ahead = reader.submit(read, start)
@@ -95,14 +156,20 @@ class Rows:
                     ahead = reader.submit(read, step + 1)
                 yield batches
 
+    def _kept(self, step: int, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which rows go on depends on their global numbers."""
+        if self._reset == 0:
+            return None
+        key = mixed_seed("reset", self._seed, step)
+        numbers = torch.from_numpy(rows)
+        kept: NDArray[np.bool_] = dropout_mask(
+            numbers.shape, self._reset, key, numbers, row_dim=0
+        ).numpy()
+        return kept
+
     def _join_shards(self, epoch: int) -> tuple[TokenStream, int]:
         """The shards in this epoch's order, and how far the ring is turned."""
         shards = range(self._stream.num_shards)
         order = sorted(shards, key=lambda shard: mixed_seed("shards", self._seed, epoch, shard))
         stream = self._stream.permuted(order)
         return stream, mixed_seed("offset", self._seed, epoch) % stream.num_positions
-
-
-def deal_rows(num_rows: int, rank: int, num_processes: int) -> NDArray[np.int64]:
-    """The rows of one process: consecutive ones, as evenly as they go."""
-    return np.arange(num_rows * rank // num_processes, num_rows * (rank + 1) // num_processes)

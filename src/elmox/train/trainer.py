@@ -2,11 +2,16 @@
 
 A step is the same whatever number of processes shares its rows: losses are sums over all of them,
 dropout is drawn by global row, candidates by step.
+
+The host never waits for a step on its way: it hands the device its work, and what came of it is
+read later, from a `Pending`. So the next step is ready before the device has done this one. Whether
+the loss is finite is therefore the device's own to see; it updates nothing from then on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,15 +24,15 @@ from elmox.model.checkpoint import Checkpoint, Softmax, build_bilm
 from elmox.model.perplexity import StreamNll, stream_nll
 from elmox.model.softmax import softmax_from_tensors
 from elmox.model.state import LstmState, zero_state
-from elmox.ops.dropout import dropout_mask
 from elmox.train.corpus import Corpus
 from elmox.train.distributed import Processes
 from elmox.train.keys import mixed_seed
 from elmox.train.network import PRECISIONS, TrainingNetwork
 from elmox.train.objective import make_objective
 from elmox.train.optim import Gradient, Optimizer, global_norm, learning_rate
+from elmox.train.reader_process import batches_from_process, can_fork
 from elmox.train.recipe import Recipe
-from elmox.train.rows import Batch, Rows, deal_rows
+from elmox.train.rows import Batch, Rows, deal_rows, pinned
 from elmox.train.start import word_table
 
 
@@ -35,10 +40,37 @@ from elmox.train.start import word_table
 class StepReport:
     """What a step found, over all processes."""
 
+    step: int  # updates done with this one
     loss: float  # mean over positions and directions, before the update
     grad_norm: float
     lr: float
     stopping: bool  # a process was told to stop
+
+
+class Pending:
+    """A step that the device may still be at."""
+
+    def __init__(self, step: int, lr: float, num_positions: int, found: Tensor) -> None:
+        """`found` is (3,): the sum of losses, of wishes to stop, and the gradient's norm."""
+        self._step, self._lr, self._num_positions = step, lr, num_positions
+        self._found = found.to("cpu", non_blocking=True)
+        self._copied: torch.cuda.Event | None = None
+        if found.is_cuda:
+            self._copied = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+            self._copied.record(torch.cuda.current_stream(found.device))
+
+    def get(self) -> StepReport:
+        """Wait for what it found. Raises where the loss or a gradient was not finite."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        total, stopping, norm = self._found.tolist()
+        loss = total / self._num_positions
+        if not np.isfinite(loss) or not np.isfinite(norm):
+            raise ElmoxError(
+                f"step {self._step}: the loss is {loss:g} and the gradient's norm {norm:g}; "
+                "nothing was updated: lower optim.lr, or raise optim.warmup"
+            )
+        return StepReport(self._step, loss, norm, self._lr, stopping > 0)
 
 
 class Trainer:
@@ -66,6 +98,7 @@ class Trainer:
         self._frozen = shape.freeze == "body"
         self.bilm.requires_grad_(not self._frozen)
         self.softmax.requires_grad_(True)
+        self._body = {} if self._frozen else dict(self.bilm.named_parameters())
         self._table = word_table(corpus.lexicon, start, "the model to start from")
         self.rows = Rows(
             corpus.train,
@@ -75,34 +108,41 @@ class Trainer:
             vocab_size=corpus.vocab_size,
             num_directions=lstm.num_directions,
             seed=shape.seed,
+            reset=shape.reset,
         )
         wanted = max(1, round(shape.epochs * self.rows.steps_per_epoch))
         self.num_steps = min(wanted, shape.max_steps or wanted)
         self._mine = deal_rows(shape.rows, processes.rank, processes.num)
         self._pieces = np.array_split(self._mine, min(shape.accumulate, len(self._mine)))
+        self._row_numbers = [self._to_device(rows) for rows in self._pieces]
         network = TrainingNetwork(self.bilm, shape.dropout, PRECISIONS[shape.precision])
         alone = processes.num == 1 or self._frozen
         self._network: nn.Module = network if alone else DistributedDataParallel(network)
         self._objective = make_objective(recipe.softmax, self.softmax, shape.seed, processes)
         self.optimizer = Optimizer(recipe.optim, self.parameters())
-        self.step = 0  # updates done
+        self.step = 0  # updates done, or at least handed to the device
         self.num_exchanged = 0  # numbers in the last step's gradients, which processes add up
         self.state = zero_state(lstm, len(self._mine), device, torch.float32)
+        self._failed = torch.zeros((), device=device)  # 1 from the first step that was not finite
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Everything that is trained, by name."""
-        body = {} if self._frozen else dict(self.bilm.named_parameters())
         return {
-            **{f"model.{name}": p for name, p in body.items()},
+            **{f"model.{name}": p for name, p in self._body.items()},
             **{f"softmax.{name}": p for name, p in self.softmax.named_parameters()},
         }
 
     def batches(self) -> Iterator[list[Batch]]:
         """The text of all remaining steps, for this process."""
-        return self.rows.batches(self.step, self.num_steps, self._pieces)
+        steps = (self.step, self.num_steps, self._pieces)
+        if self._processes.device.type != "cuda":
+            return self.rows.batches(*steps)
+        if can_fork():
+            return batches_from_process(self.rows, *steps)
+        return self.rows.batches(*steps, prepare=pinned)
 
-    def advance(self, batches: Sequence[Batch], stop: bool = False) -> StepReport:
-        """One update. Raises before it where the loss or a gradient is not finite.
+    def advance(self, batches: Sequence[Batch], stop: bool = False) -> Pending:
+        """One update, unless this step or one before has a loss or gradient that is not finite.
 
         Args:
             batches: this process's text, piece by piece, as `batches` gives it.
@@ -110,31 +150,19 @@ class Trainer:
         """
         loss = self._backward(batches)
         gradients = {f"softmax.{n}": g for n, g in self._objective.gradients().items()}
-        for name, parameter in self.bilm.named_parameters():
+        for name, parameter in self._body.items():
             if parameter.grad is not None:
                 gradients[f"model.{name}"] = Gradient(parameter.grad)
         self.num_exchanged = sum(gradient.values.numel() for gradient in gradients.values())
         norm = global_norm(gradient.values for gradient in gradients.values())
-        told = torch.stack([loss, loss.new_tensor(float(stop))]).double()
-        total, stopping = self._processes.sum(told).tolist()
-        optim = self.recipe.optim
-        report = StepReport(
-            loss=total / self._num_positions(),
-            grad_norm=norm.item(),
-            lr=learning_rate(optim, self.step, self.num_steps),
-            stopping=stopping > 0,
-        )
-        if not np.isfinite(report.loss) or not np.isfinite(report.grad_norm):
-            raise ElmoxError(
-                f"step {self.step + 1}: the loss is {report.loss:g} and the gradient's norm "
-                f"{report.grad_norm:g}; nothing was updated: lower optim.lr, or raise optim.warmup"
-            )
-        if optim.clip_norm and report.grad_norm > optim.clip_norm:
-            for gradient in gradients.values():
-                gradient.values.mul_(optim.clip_norm / report.grad_norm)
-        self.optimizer.step(gradients, report.lr, self.step)
+        told = torch.stack([loss, torch.full_like(loss, float(stop))]).double()
+        found = torch.cat([self._processes.sum(told), norm.double()[None]])
+        self._failed.masked_fill_(found.sum().isfinite().logical_not_(), 1.0)
+        lr = learning_rate(self.recipe.optim, self.step, self.num_steps)
+        pending = Pending(self.step + 1, lr, self._num_positions(), found)
+        self.optimizer.step(gradients, lr, self.step, norm, self._failed)
         self.step += 1
-        return report
+        return pending
 
     def held_out(self, num_rows: int) -> StreamNll:
         """Full-softmax likelihood of the held-out text."""
@@ -206,51 +234,54 @@ class Trainer:
         shape = self.recipe.train
         return self.bilm.config.lstm.num_directions * shape.rows * shape.steps
 
+    def _to_device(self, array: NDArray[Any]) -> Tensor:
+        """From page-locked memory without waiting for the device."""
+        return torch.from_numpy(array).to(self._processes.device, non_blocking=True)
+
     def _backward(self, batches: Sequence[Batch]) -> Tensor:
         """Gradients of this process's rows; returns the sum of its losses."""
-        shape, device = self.recipe.train, self._processes.device
-        self.bilm.zero_grad()
-        targets = [torch.from_numpy(batch.targets).to(device) for batch in batches]
-        self._objective.begin(self.step, torch.cat([t.flatten(1) for t in targets], dim=1))
+        shape = self.recipe.train
+        for parameter in self._body.values():
+            parameter.grad = None
+        targets = [self._to_device(batch.targets).flatten(1) for batch in batches]
+        self._objective.begin(self.step, targets[0] if len(targets) == 1 else torch.cat(targets, 1))
         # The processes' gradients are averaged, so each weighs its sum by their number.
         scale = self._processes.num / self._num_positions()
         if self.recipe.optim.sum_over_steps:
             scale *= shape.steps
         sites = self.bilm.config.lstm.num_layers + 1
         keys = [mixed_seed("dropout", shape.seed, self.step, site) for site in range(sites)]
-        total = torch.zeros((), device=device)
+        losses: list[Tensor] = []
         states: list[LstmState] = []
-        self._forget_some()
-        start = 0
-        for number, (batch, rows) in enumerate(zip(batches, self._pieces, strict=True)):
-            where = torch.arange(start, start + len(rows), device=device)
-            start += len(rows)
+        for number, batch in enumerate(batches):
             with self._until_last(number), torch.set_grad_enabled(not self._frozen):
                 top, hidden, cell = self._network(
                     batch.table,
-                    torch.from_numpy(batch.inputs).to(device),
-                    self.state.rows(where),
-                    torch.from_numpy(rows).to(device),
+                    self._to_device(batch.inputs),
+                    self._piece_state(number, batch),
+                    self._row_numbers[number],
                     keys,
                 )
                 with torch.enable_grad():
-                    loss = self._objective.loss(top.flatten(1, 2), targets[number].flatten(1))
-                    torch.autograd.backward(loss * scale)
-            total += loss.detach()
+                    loss = self._objective.loss(top.flatten(1, 2), targets[number])
+                    torch.autograd.backward(loss, torch.full_like(loss, scale))
+            losses.append(loss.detach())
             states.append(LstmState(hidden.detach(), cell.detach()))
         self.state = states[0]
         for state in states[1:]:
             self.state = self.state.append(state)
-        return total
+        return sum(losses[1:], start=losses[0])
 
-    def _forget_some(self) -> None:
-        """Some rows begin this step from nothing; which, depends on their global numbers."""
-        shape = self.recipe.train
-        if shape.reset:
-            rows = torch.from_numpy(self._mine).to(self._processes.device)
-            key = mixed_seed("reset", shape.seed, self.step)
-            kept = dropout_mask(rows.shape, shape.reset, key, rows, row_dim=0)[:, None]
-            self.state = LstmState(self.state.hidden * kept, self.state.cell * kept)
+    def _piece_state(self, number: int, batch: Batch) -> LstmState:
+        """Where the rows of a piece are; nowhere, if they begin from nothing."""
+        start = self._pieces[number][0] - self._mine[0]
+        rows = slice(start, start + len(self._pieces[number]))
+        hidden = self.state.hidden[:, :, rows].contiguous()  # all rows: no copy
+        cell = self.state.cell[:, :, rows].contiguous()
+        if batch.kept is None:
+            return LstmState(hidden, cell)
+        kept = self._to_device(batch.kept)[:, None]
+        return LstmState(hidden * kept, cell * kept)
 
     def _until_last(self, number: int) -> AbstractContextManager[None]:
         """Gradients are exchanged once a step, with the last piece."""
