@@ -37,12 +37,18 @@ from elmox.model.perplexity import NUM_ROWS
 from elmox.model.reader import Reader
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import CarriedState, LstmState
+from elmox.ops.int8_linear import require_int8
 from elmox.text.tokenize import get_tokenizer
 
 Text: TypeAlias = str | Sequence[str]  # a raw sentence, or one that has been tokenised
 StateMode = Literal["zero", "warm"]
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "int8": torch.int8,
+}
 POOLING: dict[str, Callable[[Any], Any]] = {
     "mean": lambda vectors: vectors.mean(-2),
     "max": lambda vectors: vectors.max(-2) if isinstance(vectors, np.ndarray) else vectors.amax(-2),
@@ -97,7 +103,8 @@ class Elmo:
             state: "zero" starts every sentence from nothing; "warm" from the state stored with the
                 model (see `warm_up`).
             device: "cpu", "cuda", ...; a GPU if there is one by default.
-            dtype: "float32", "bfloat16" or "float16".
+            dtype: "float32", "bfloat16" or "float16"; "int8" for a CPU: the LSTMs' products run in
+                8-bit integers, the rest and what is saved in float32.
         """
         if path is None:
             raise ElmoxError(
@@ -105,7 +112,7 @@ class Elmo:
             )
         checkpoint = load_checkpoint(path, options, vocab, token_embeddings, softmax, softmax_vocab)
         elmo = cls(checkpoint, str(path))
-        elmo.to(device or default_device(), dtype)
+        elmo.to(device or ("cpu" if _dtype(dtype) == torch.int8 else default_device()), dtype)
         elmo.state = state
         return elmo
 
@@ -116,8 +123,9 @@ class Elmo:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The weights' precision."""
-        return self.reader.bilm.dtype
+        """The precision of the computation."""
+        bilm = self.reader.bilm
+        return torch.int8 if bilm.int8 else bilm.dtype
 
     @property
     def dim(self) -> int:
@@ -149,11 +157,16 @@ class Elmo:
         self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
     ) -> "Elmo":
         """Move the weights, or change their precision; returns itself."""
+        bilm, precision = self.reader.bilm, self.dtype if dtype is None else _dtype(dtype)
+        int8 = precision == torch.int8
         try:
             where = torch.device(device) if device is not None else self.device
-            self.reader.bilm.to(where, _dtype(dtype) if dtype is not None else self.dtype)
+            if int8:
+                require_int8(where)
+            bilm.to(where, torch.float32 if int8 else precision)
         except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
             raise ElmoxError(f"device={str(device)!r}: {str(error).splitlines()[0]}") from error
+        bilm.int8 = int8
         return self
 
     def encode_tokens(
@@ -353,7 +366,7 @@ class Elmo:
         """The state in which fresh rows begin, by the mode this model is in."""
         if self._state == "zero" or self._warm_state is None:
             return self.reader.zero_state(num_rows)
-        return self._warm_state.to(self.device, self.dtype).expand(num_rows)
+        return self._warm_state.to(self.device, self.reader.bilm.dtype).expand(num_rows)
 
     def tokens_of(self, sentences: str | Sequence[Text]) -> list[Sequence[str]]:
         """Tokenise what is a string, check what is not."""
@@ -382,7 +395,9 @@ class Elmo:
     def _tokens(self, number: int, sentence: Text) -> Sequence[str]:
         if isinstance(sentence, str):
             return self._tokenize(sentence)
-        if not all(isinstance(token, str) for token in sentence):
+        # Kinds first: a loop over tokens would take longer than a GPU takes to embed them.
+        kinds = set(map(type, sentence))
+        if kinds != {str} and not all(issubclass(kind, str) for kind in kinds):
             wrong = next(token for token in sentence if not isinstance(token, str))
             raise ElmoxError(
                 f"sentence {number} has the token {wrong!r} ({type(wrong).__name__}): "

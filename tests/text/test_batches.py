@@ -1,10 +1,17 @@
 """Batches: nothing lost, the budget kept, both reading directions right."""
 
+import random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmox.text.batches import index_sentences, plan_batches, time_major
+from elmox.text.batches import (
+    index_sentences,
+    plan_batches,
+    rows_without_bounds,
+    time_major,
+)
 
 lengths = st.lists(st.integers(0, 40), max_size=30)
 
@@ -51,6 +58,33 @@ def test_a_long_sentence_beside_a_short_one_costs_no_table() -> None:
 
 def test_distinct_words_are_looked_up_once() -> None:
     batch = index_sentences([["the", "cat", "the"], []], "<S>", "</S>")
-    assert batch.words == ["<S>", "the", "cat", "</S>"]
-    assert batch.index.tolist() == [0, 1, 2, 1, 3, 0, 3]
+    assert batch.words == ["<S>", "</S>", "the", "cat"]
+    assert batch.index.tolist() == [0, 2, 3, 2, 1, 0, 1]
     assert batch.lengths.tolist() == [5, 2]
+
+
+words = st.sampled_from(["the", "cat", "<S>", "</S>"])
+
+
+@given(st.lists(st.lists(words, max_size=5), max_size=6), st.sampled_from(["</S>", "<S>"]))
+def test_index_spells_the_bounded_sentences(sentences: list[list[str]], end: str) -> None:
+    """Also where a boundary occurs in the text, or both boundaries are the same word."""
+    batch = index_sentences(sentences, "<S>", end)
+    assert len(set(batch.words)) == len(batch.words)
+    bounded = [word for sentence in sentences for word in ("<S>", *sentence, end)]
+    assert [batch.words[place] for place in batch.index] == bounded
+    assert batch.lengths.tolist() == [len(sentence) + 2 for sentence in sentences]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.randoms())
+def test_rows_without_bounds(sizes: list[int], chance: random.Random) -> None:
+    """Sentences in any order land where the whole text has them; boundaries in one row."""
+    order = chance.sample(range(len(sizes)), len(sizes))
+    lengths, total = np.array(sizes), sum(sizes)
+    first = np.cumsum(lengths) - lengths
+    rows = rows_without_bounds(lengths[order] + 2, first[order], total)
+    for sentence in order:
+        own, rows = rows[: sizes[sentence] + 2], rows[sizes[sentence] + 2 :]
+        expected = range(first[sentence], first[sentence] + sizes[sentence])
+        assert own.tolist() == [total, *expected, total]
+    assert not len(rows)

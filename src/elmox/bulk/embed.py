@@ -1,7 +1,8 @@
 """A whole text file to a file of vectors: streaming, in bounded memory, safe to kill.
 
 Lines are taken in chunks large enough to batch by length and small enough to hold; a line larger
-than a chunk is written piece by piece into room reserved for it. Entries go through a
+than a chunk is written piece by piece into room reserved for it. A chunk leaves the device as the
+bytes that go into the file, and is written while the next one is computed. Entries go through a
 `VectorWriter`, so that an interrupted run continues where its last closed part ended.
 """
 
@@ -9,25 +10,33 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
+from elmox.bulk.background import Background
 from elmox.bulk.files import VectorWriter, open_writer
-from elmox.bulk.layout import Layout
+from elmox.bulk.layout import Array, Layout
 from elmox.bulk.lines import Line, check_source, line_format, read_lines
 from elmox.bulk.parts import PART_BYTES, Entry
 from elmox.elmo import Elmo
+from elmox.model.batched import BatchOptions, encode_rows
 from elmox.model.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.tensors import digest
 
 CHUNK_BYTES = 2**25  # float32 vectors held at a time
+CHUNK_BYTES_CUDA = 2**29  # a GPU wants more: bytes of the file, of which twice as many are held
+# To close a part takes four waits for the disk: a tenth of the time of 64 MB on a fast one.
+PART_BYTES_CUDA = 2**28
+_HASHING_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ def embed_file(
     raw: bool = False,
     force: bool = False,
     batch_tokens: int | None = None,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
     show_progress_bar: bool = False,
 ) -> Summary:
     """Embed every line of a text file.
@@ -64,10 +73,12 @@ def embed_file(
         raw: lines are running text rather than tokens.
         force: replace an existing output.
         batch_tokens: as in `Elmo.encode_tokens`.
-        part_bytes: what an interruption costs at most; the size of npy shards.
+        part_bytes: what an interruption costs at most; the size of npy shards. 64 MB by default,
+            256 MB with a GPU.
         show_progress_bar: on stderr.
     """
     began = time.monotonic()
+    part_bytes = part_bytes or default_part_bytes(elmo)
     check_source(source)
     choice = choose_layers(layers, elmo.num_layers, elmo.mixes)
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
@@ -81,18 +92,22 @@ def embed_file(
     ) as writer:
         num_resumed = num_lines = writer.num_done
         lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done)
-        with tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress:
-            for chunk in _chunks(lines, _chunk_tokens(choice, elmo.dim)):
-                _embed_chunk(elmo, chunk, choice, layers, batch_tokens, writer)
-                tokens = sum(line.num_tokens for line in chunk)
+        embedding = _Embedding(elmo, choice, layout, batch_tokens)
+        with (
+            tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress,
+            Background() as background,
+        ):
+            for chunk in _chunks(lines, embedding.chunk_tokens):
+                tokens = embedding.embed(chunk, writer, background)
                 progress.update(tokens)
                 num_tokens += tokens
                 num_lines += len(chunk)
     return Summary(num_lines, num_resumed, num_tokens, time.monotonic() - began)
 
 
-def _chunk_tokens(choice: LayerChoice, dim: int) -> int:
-    return max(1, CHUNK_BYTES // (4 * choice.num_chosen * dim))
+def default_part_bytes(elmo: Elmo) -> int:
+    """After how many bytes an output is safe from a crash."""
+    return PART_BYTES_CUDA if elmo.device.type == "cuda" else PART_BYTES
 
 
 def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
@@ -111,60 +126,18 @@ def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
         yield chunk
 
 
-def _embed_chunk(
-    elmo: Elmo,
-    chunk: list[Line],
-    choice: LayerChoice,
-    layers: Layers,
-    batch_tokens: int | None,
-    writer: VectorWriter,
-) -> None:
-    if len(chunk) == 1 and chunk[0].num_tokens > _chunk_tokens(choice, elmo.dim):
-        _embed_large(
-            elmo, chunk[0], choice, layers, batch_tokens, writer.reserve(chunk[0].num_tokens)
-        )
-        return
-    sentences = [sentence for line in chunk for sentence in line.sentences]
-    vectors = iter(elmo.encode_tokens(sentences, layers=layers, batch_tokens=batch_tokens))
-    empty = np.zeros(
-        (0, elmo.dim) if choice.single else (choice.num_chosen, 0, elmo.dim), np.float32
-    )
-    for line in chunk:
-        own = [next(vectors) for _ in line.sentences]
-        writer.append(own[0] if len(own) == 1 else np.concatenate([empty, *own], axis=-2))
+def _fetch(found: Tensor) -> Callable[[], Array]:
+    """Start to bring a tensor into main memory; what is returned waits for it."""
+    if found.device.type != "cuda":
+        return found.numpy
+    host = found.to("cpu", non_blocking=True)  # into pinned memory
+    arrived = torch.cuda.current_stream(found.device).record_event()
 
+    def wait() -> Array:
+        arrived.synchronize()
+        return host.numpy()
 
-def _embed_large(
-    elmo: Elmo,
-    line: Line,
-    choice: LayerChoice,
-    layers: Layers,
-    batch_tokens: int | None,
-    entry: Entry,
-) -> None:
-    """Fill the entry of a line that does not fit into a chunk, sentence by sentence."""
-    most = _chunk_tokens(choice, elmo.dim)
-    start = 0
-    for group in _chunks((Line([sentence]) for sentence in line.sentences), most):
-        sentences = [sentence for part in group for sentence in part.sentences]
-        if sum(map(len, sentences)) <= most:
-            for own in elmo.encode_tokens(sentences, layers=layers, batch_tokens=batch_tokens):
-                entry[..., start : start + own.shape[-2], :] = own
-                start += own.shape[-2]
-            continue
-        _embed_long_sentence(elmo, sentences[0], choice, entry, start)
-        start += len(sentences[0])
-
-
-def _embed_long_sentence(
-    elmo: Elmo, sentence: list[str], choice: LayerChoice, entry: Entry, start: int
-) -> None:
-    def write(tokens: slice, dims: slice, vectors: Tensor) -> None:
-        own: NDArray[np.float32] = vectors.float().cpu().numpy()
-        where = slice(start + tokens.start, start + tokens.stop)
-        entry[..., where, dims] = own[0] if choice.single else own
-
-    elmo.reader.read_long(sentence, elmo.start_state(1), choice, write)
+    return wait
 
 
 def _identity(source: str) -> Any:
@@ -182,7 +155,75 @@ def _fingerprint(elmo: Elmo) -> str:
     if elmo.state == "warm" and checkpoint.warm_state is not None:
         state = checkpoint.warm_state
         tensors |= {"warm_state.hidden": state.hidden, "warm_state.cell": state.cell}
+    with ThreadPoolExecutor(_HASHING_THREADS) as pool:
+        digests = list(pool.map(lambda name: digest({name: tensors[name]}), sorted(tensors)))
     vocabularies = (checkpoint.characters, checkpoint.words)
     where = (elmo.device.type, elmo.dtype)
-    parts = (checkpoint.config, checkpoint.mixes, vocabularies, where, digest(tensors))
+    parts = (checkpoint.config, checkpoint.mixes, vocabularies, where, digests)
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+class _Embedding:
+    """Turns chunks of lines into entries.
+
+    Attributes:
+        chunk_tokens: most tokens of a chunk.
+    """
+
+    def __init__(
+        self, elmo: Elmo, choice: LayerChoice, layout: Layout, batch_tokens: int | None
+    ) -> None:
+        self._elmo = elmo
+        self._choice = choice
+        self._dtype: torch.dtype = getattr(torch, layout.dtype)
+        self._options = BatchOptions(batch_tokens=batch_tokens)
+        if elmo.device.type == "cuda":
+            self.chunk_tokens = max(1, CHUNK_BYTES_CUDA // layout.row_bytes)
+        else:
+            self.chunk_tokens = max(1, CHUNK_BYTES // (4 * layout.row_values))
+
+    def embed(self, chunk: list[Line], writer: VectorWriter, background: Background) -> int:
+        """Embed lines and have them written; returns how many tokens they have."""
+        lengths = np.array([line.num_tokens for line in chunk])
+        if lengths[0] > self.chunk_tokens:
+            background.wait()
+            self._embed_large(chunk[0], writer.reserve(int(lengths[0])))
+        else:
+            rows = self._start([sentence for line in chunk for sentence in line.sentences])
+            background.submit(lambda: writer.append_rows(rows(), lengths))
+        return int(lengths.sum())
+
+    def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
+        """Start to embed sentences; what is returned waits for their rows, (tokens, K, D)."""
+        elmo = self._elmo
+        found = encode_rows(
+            elmo.reader,
+            sentences,
+            self._choice,
+            self._options,
+            lambda rows: elmo.start_state(len(rows)),
+            self._dtype,
+        )
+        return _fetch(found)
+
+    def _embed_large(self, line: Line, entry: Entry) -> None:
+        """Fill the entry of a line that does not fit into a chunk, sentence by sentence."""
+        start = 0
+        for group in _chunks((Line([sentence]) for sentence in line.sentences), self.chunk_tokens):
+            sentences = [sentence for part in group for sentence in part.sentences]
+            num_tokens = sum(map(len, sentences))
+            if num_tokens <= self.chunk_tokens:
+                entry.write_rows(start, self._start(sentences)())
+            else:
+                self._embed_long_sentence(sentences[0], entry, start)
+            start += num_tokens
+
+    def _embed_long_sentence(self, sentence: list[str], entry: Entry, start: int) -> None:
+        choice = self._choice
+
+        def write(tokens: slice, dims: slice, vectors: Tensor) -> None:
+            own: NDArray[np.float32] = vectors.float().cpu().numpy()
+            where = slice(start + tokens.start, start + tokens.stop)
+            entry[..., where, dims] = own[0] if choice.single else own
+
+        self._elmo.reader.read_long(sentence, self._elmo.start_state(1), choice, write)

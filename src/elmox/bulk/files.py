@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import h5py
+import numpy as np
+from numpy.typing import NDArray
 
 from elmox.bulk import hdf5, npy, parquet
 from elmox.bulk.durable import remove, writing
@@ -179,6 +181,21 @@ class VectorWriter:
         for window in entry.windows():
             entry[..., window, :] = vectors[..., window, :]
 
+    def append_rows(self, rows: Array, lengths: NDArray[np.int64]) -> None:
+        """Write the next entries all at once.
+
+        Args:
+            rows: their tokens end to end, as on disk: (tokens, L+1, D) or (tokens, D), of the
+                layout's dtype.
+            lengths: tokens of each entry.
+        """
+        start = 0
+        while len(lengths):
+            run, count = self._open_parts().reserve_run(lengths)
+            run.write_rows(0, rows[start : start + run.num_tokens])
+            start += run.num_tokens
+            lengths = lengths[count:]
+
     def reserve(self, num_tokens: int) -> Entry:
         """Make room for the next entry, which may be larger than memory.
 
@@ -189,9 +206,7 @@ class VectorWriter:
             Something to assign to like an array of shape (L+1, T, D) or (T, D), in windows and in
             any order, before the next entry: `entry[:, a:b, :512] = forward`. It starts as zeros.
         """
-        if self._parts is None:
-            raise RuntimeError("the writer is closed, or its output was complete from the start")
-        return self._parts.reserve(num_tokens)
+        return self._open_parts().reserve(num_tokens)
 
     def finish(self) -> None:
         """Put the output in place and remove the parts."""
@@ -227,6 +242,11 @@ class VectorWriter:
             self.finish()
         else:
             self.close()
+
+    def _open_parts(self) -> Parts:
+        if self._parts is None:
+            raise RuntimeError("the writer is closed, or its output was complete from the start")
+        return self._parts
 
     def _join(self, parts: Parts) -> None:
         """Make one result of the parts."""

@@ -16,13 +16,14 @@ import io
 import operator
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from elmox.bulk.durable import sync_directory, write_whole, writing
 from elmox.bulk.layout import Array, Layout
@@ -80,7 +81,7 @@ class Entry:
         else:
             rows = self._load(start, stop)
         self._layout.entry(rows)[inner] = value
-        self._store(start, rows)
+        self.write_rows(start, rows)
 
     def windows(self, max_bytes: int = WINDOW_BYTES) -> list[slice]:
         """Slices of the token axis, each small enough to hold in memory."""
@@ -118,8 +119,9 @@ class Entry:
             data = data[count:]
         return rows
 
-    def _store(self, start: int, rows: Array) -> None:
-        """Write rows from token `start` on."""
+    def write_rows(self, start: int, rows: Array) -> None:
+        """Write rows of the layout's dtype, (n, L+1, D), from token `start` on, as they are."""
+        assert rows.dtype == self._layout.numpy_dtype
         data = rows.reshape(-1).view(np.uint8).data
         try:
             with writing(Path(str(self._file.name))):
@@ -160,18 +162,26 @@ class Parts:
 
     def reserve(self, num_tokens: int) -> Entry:
         """Room for the next entry, to be filled before the next one is asked for."""
-        if self._rows * self.layout.row_bytes >= self._part_bytes or (
-            len(self._lengths) >= PART_ENTRIES
-        ):
-            self.seal()
-        with writing(self._open_path):
-            if self._file is None:
-                self._file = io.FileIO(self._open_path, "w+")
-            offset = self._header + self._rows * self.layout.row_bytes
-            self._file.truncate(offset + num_tokens * self.layout.row_bytes)
-        self._lengths.append(num_tokens)
-        self._rows += num_tokens
-        return Entry(self._file, offset, self.layout, num_tokens)
+        self._make_room()
+        return self._reserve([num_tokens], num_tokens)
+
+    def reserve_run(self, lengths: NDArray[np.int64]) -> tuple[Entry, int]:
+        """Room for as many of the next entries as belong into the same part, at least one.
+
+        Args:
+            lengths: tokens of each of the next entries, of which there is at least one.
+
+        Returns:
+            Their rows, end to end, as if they were one entry, to be filled before the next one is
+            asked for; and how many entries that is.
+        """
+        self._make_room()
+        # The rule is that of `_make_room`: an entry is the part's last when it fills it.
+        full = -(-self._part_bytes // self.layout.row_bytes) - self._rows
+        ends = np.cumsum(lengths)
+        count = int(np.searchsorted(ends, full)) + 1
+        count = min(count, len(lengths), PART_ENTRIES - len(self._lengths))
+        return self._reserve(lengths[:count], int(ends[count - 1])), count
 
     def seal(self) -> None:
         """Close the open part, if there is one: from now on a crash does not touch it."""
@@ -223,3 +233,21 @@ class Parts:
         self.num_closed += 1
         self.num_entries += len(index)
         self.num_tokens += int(index[:, 2].sum())
+
+    def _make_room(self) -> None:
+        """Close the open part if it is full."""
+        if self._rows * self.layout.row_bytes >= self._part_bytes or (
+            len(self._lengths) >= PART_ENTRIES
+        ):
+            self.seal()
+
+    def _reserve(self, lengths: Iterable[int], num_tokens: int) -> Entry:
+        """Room in the open part for entries of these lengths, which sum to `num_tokens`."""
+        with writing(self._open_path):
+            if self._file is None:
+                self._file = io.FileIO(self._open_path, "w+")
+            offset = self._header + self._rows * self.layout.row_bytes
+            self._file.truncate(offset + num_tokens * self.layout.row_bytes)
+        self._lengths.extend(lengths)
+        self._rows += num_tokens
+        return Entry(self._file, offset, self.layout, num_tokens)

@@ -34,6 +34,7 @@ class Precision(StrEnum):
     float32 = "float32"
     bfloat16 = "bfloat16"
     float16 = "float16"
+    int8 = "int8"
 
 
 class State(StrEnum):

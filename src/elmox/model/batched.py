@@ -1,28 +1,30 @@
 """Many sentences through a reader: batches by length, results in the order given.
 
 A batch that does not fit into the accelerator's memory is halved and the work goes on, with batches
-no larger than what fitted.
+no larger than what fitted. Nothing here waits for a GPU before its results are asked for, so that
+the host prepares a batch while the GPU computes the one before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from tqdm import tqdm
 
 from elmox.errors import ElmoxError
 from elmox.model.bilm import default_window_tokens
 from elmox.model.layer_choice import LayerChoice
-from elmox.model.reader import RaggedVectors, Reader
+from elmox.model.reader import Destination, Reader
 from elmox.model.state import LstmState
-from elmox.text.batches import plan_batches
+from elmox.text.batches import plan_batches, rows_without_bounds
 
 Rows: TypeAlias = NDArray[np.int64]
 
-BATCH_TOKENS = {"cpu": 4096, "cuda": 2**16}
+BATCH_TOKENS = {"cpu": 4096, "cuda": 2**18}
 LEAST_WINDOW = 16
 
 
@@ -66,45 +68,106 @@ def encode_batches(
     Returns:
         What `finish` made, in the order of `sentences`.
     """
-    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    lengths = _lengths(sentences)
     results: list[Any] = [None] * len(sentences)
     read = np.ones(len(sentences), dtype=bool) if keep_state else lengths > 0
     for row in np.flatnonzero(~read):
         results[row] = finish(_empty(reader, choice, options))
+
+    def into(rows: Rows, device: torch.device) -> Destination:
+        own = lengths[rows]
+        total = int(own.sum())
+        shape = (choice.num_chosen, total + 1, reader.bilm.config.dim)  # one more for what is cut
+        out = torch.empty(shape, device=device, dtype=reader.bilm.dtype)
+        return Destination(out, rows_without_bounds(own + 2, np.cumsum(own) - own, total))
+
     todo = np.flatnonzero(read)
+    for rows, out, state in _read(reader, sentences, todo, choice, options, start, into):
+        if keep_state is not None:
+            keep_state(rows, state)
+        values = out[0, :-1] if choice.single else out[:, :-1]
+        for row, own in zip(rows.tolist(), _split(values, lengths[rows], options), strict=True):
+            results[row] = finish(own)
+    return results
+
+
+def encode_rows(
+    reader: Reader,
+    sentences: Sequence[Sequence[str]],
+    choice: LayerChoice,
+    options: BatchOptions,
+    start: Callable[[Rows], LstmState],
+    dtype: torch.dtype,
+) -> Tensor:
+    """All tokens of all sentences in the order given, (tokens, K, D), on the model's device.
+
+    The arguments are those of `encode_batches`; the vectors are rounded to `dtype`.
+    """
+    lengths = _lengths(sentences)
+    total, first = int(lengths.sum()), np.cumsum(lengths) - lengths
+    shape = (total + 1, choice.num_chosen, reader.bilm.config.dim)  # one more for what is cut
+    found = torch.empty(shape, device=reader.bilm.device, dtype=dtype)
+
+    def into(rows: Rows, device: torch.device) -> Destination:
+        places = rows_without_bounds(lengths[rows] + 2, first[rows], total)
+        return Destination(found.transpose(0, 1), places)
+
+    todo = np.flatnonzero(lengths)
+    for _ in _read(reader, sentences, todo, choice, options, start, into):
+        pass
+    return found[:-1]
+
+
+def _lengths(sentences: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+
+
+def _read(
+    reader: Reader,
+    sentences: Sequence[Sequence[str]],
+    todo: Rows,
+    choice: LayerChoice,
+    options: BatchOptions,
+    start: Callable[[Rows], LstmState],
+    into: Callable[[Rows, torch.device], Destination],
+) -> Iterator[tuple[Rows, Tensor, LstmState]]:
+    """Read some sentences, batch by batch: their rows, the tensor filled, and the state after.
+
+    `into` says where the vectors of some rows go, given the device that suits them.
+    """
+    if choice.coefficients is not None:  # there once, not for every window
+        choice = replace(choice, coefficients=choice.coefficients.to(reader.bilm.device))
     limits = _Limits(options, reader)
+    lengths = _lengths(sentences) + 2
     with tqdm(total=len(todo), unit="sentence", disable=not options.show_progress_bar) as progress:
-        for rows in _batches_that_fit(todo, lengths + 2, limits):
-            batch = [sentences[row] for row in rows]
+        for rows in _batches_that_fit(todo, lengths, limits):
+            batch = [sentences[row] for row in rows.tolist()]
             try:
-                vectors, state = reader.read(
-                    batch, start(rows), choice, limits.window_tokens, limits.out_device(batch)
+                destination = into(rows, limits.out_device(batch))
+                _, state = reader.read(
+                    batch, start(rows), choice, limits.window_tokens, destination
                 )
             except torch.OutOfMemoryError:
                 limits.exceeded = True
                 continue
-            if keep_state is not None:
-                keep_state(rows, state)
-            for row, own in zip(rows.tolist(), _split(vectors, choice, options), strict=True):
-                results[row] = finish(own)
+            yield rows, destination.out, state
             progress.update(len(rows))
-    return results
 
 
 class _Limits:
     """How much is read at a time. Lowered when the device's memory proves too small."""
 
     def __init__(self, options: BatchOptions, reader: Reader) -> None:
-        bilm = reader.bilm
+        self._device = reader.bilm.device
         self.batch_size = options.batch_size
-        self.batch_tokens = options.batch_tokens or BATCH_TOKENS.get(bilm.device.type, 4096)
-        self.window_tokens = default_window_tokens(bilm.config, bilm.device, bilm.dtype)
+        self.batch_tokens = options.batch_tokens or BATCH_TOKENS.get(self._device.type, 4096)
+        self.window_tokens = default_window_tokens(reader.bilm)
         self.exceeded = False
 
-    def out_device(self, batch: Sequence[Sequence[str]]) -> torch.device | None:
+    def out_device(self, batch: Sequence[Sequence[str]]) -> torch.device:
         """A sentence beyond the budget may be of any length: its vectors go to main memory."""
         too_long = sum(map(len, batch)) > self.batch_tokens
-        return torch.device("cpu") if too_long else None
+        return torch.device("cpu") if too_long else self._device
 
     def lower(self, num_sentences: int, num_tokens: int) -> None:
         """Halve the batch that failed, or the window if it was a single sentence."""
@@ -135,13 +198,18 @@ def _batches_that_fit(todo: Rows, lengths: NDArray[np.int64], limits: _Limits) -
         todo = todo[lengths[todo] > 0]
 
 
-def _split(ragged: RaggedVectors, choice: LayerChoice, options: BatchOptions) -> list[Any]:
-    """Each sentence's own vectors, as a copy that does not hold the whole batch in memory."""
-    values = ragged.values[0] if choice.single else ragged.values
+def _split(values: Tensor, lengths: NDArray[np.int64], options: BatchOptions) -> list[Any]:
+    """Each sentence's own vectors, from those of a batch, (N, D) or (K, N, D).
+
+    Arrays are copies, each of which can be forgotten by itself. Tensors are views of their batch:
+    a launch for each would take a GPU longer than to compute them.
+    """
     if options.convert_to_tensor:
-        return [values[..., where, :].clone() for where in ragged.sentence_slices()]
+        return list(torch.split_with_sizes(values, lengths.tolist(), dim=-2))
     array = values.float().cpu().numpy()
-    return [array[..., where, :].copy() for where in ragged.sentence_slices()]
+    ends = np.cumsum(lengths)
+    slices = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+    return [array[..., begin:end, :].copy() for begin, end in slices]
 
 
 def _empty(reader: Reader, choice: LayerChoice, options: BatchOptions) -> Any:

@@ -15,12 +15,14 @@ from torch import Tensor
 from elmox.model.bilm import BiLm, Window, weights_version
 from elmox.model.layer_choice import LayerChoice
 from elmox.model.state import LstmState, zero_state
+from elmox.model.transfer import to_device
 from elmox.model.word_cache import WordCache
 from elmox.text.batches import index_sentences
 from elmox.text.words import WordIndexer
 
 CACHED_WORDS = 2**15
 WORDS_ENCODED_AT_ONCE = 1024
+WORDS_ENCODED_AT_ONCE_CUDA = 2**14
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,18 @@ class RaggedVectors:
         return [slice(a + 1, b - 1) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
+@dataclass(frozen=True)
+class Destination:
+    """Where the vectors of a batch go: into rows of a tensor, which may be larger than the batch.
+
+    Vectors are rounded to the tensor's precision. Several tokens may name the same row, which then
+    holds any one of them: that is how what nobody wants is dropped.
+    """
+
+    out: Tensor  # (K, M, D), on any device, of any strides
+    rows: NDArray[np.int64]  # (N,) the row of each token of the batch
+
+
 def infer_layers(
     bilm: BiLm,
     vectors: Tensor,
@@ -45,20 +59,24 @@ def infer_layers(
     state: LstmState,
     choice: LayerChoice,
     window_tokens: int | None = None,
-    out_device: torch.device | None = None,
+    into: Destination | None = None,
 ) -> tuple[Tensor, LstmState]:
-    """Run `BiLm.infer` and collect its windows: the chosen layers (K, N, D), and the new state."""
+    """Run `BiLm.infer` and collect its windows: the chosen layers (K, N, D), and the new state.
+
+    Where a destination is given, its tensor is filled and returned.
+    """
     config = bilm.config
-    out = torch.empty(
-        (choice.num_chosen, len(index), config.dim),
-        device=out_device or vectors.device,
-        dtype=vectors.dtype,
-    )
+    if into is None:
+        shape = (choice.num_chosen, len(index), config.dim)
+        out, rows = torch.empty(shape, device=vectors.device, dtype=vectors.dtype), None
+    else:
+        out, rows = into.out, to_device(into.rows, vectors.device)
     halves = out.view(*out.shape[:2], config.lstm.num_directions, -1)
 
     def collect(window: Window) -> None:
-        chosen = choice.apply(window.layers).to(out.device)
-        for direction, places in enumerate(window.places.to(out.device)):
+        chosen = choice.apply(window.layers).to(out.device, out.dtype)
+        where = window.places if rows is None else rows[window.places]
+        for direction, places in enumerate(where.to(out.device)):
             halves[:, places, direction] = chosen[:, direction]
 
     final = bilm.infer(vectors, index, lengths, state, collect, window_tokens)
@@ -88,7 +106,7 @@ class Reader:
         state: LstmState,
         choice: LayerChoice,
         window_tokens: int | None = None,
-        out_device: torch.device | None = None,
+        into: Destination | None = None,
     ) -> tuple[RaggedVectors, LstmState]:
         """Read a batch.
 
@@ -98,12 +116,13 @@ class Reader:
             state: start state of the B rows.
             choice: the layers wanted.
             window_tokens: tokens in flight at a time; None for what suits the device.
-            out_device: where the vectors are collected; None for the model's device.
+            into: where the vectors go, whose tensor is then all that is returned; None for a tensor
+                of their own.
         """
         batch = index_sentences(sentences, self.indexer.begin, self.indexer.end)
         vectors = self.token_vectors(batch.words)
         values, final = infer_layers(
-            self.bilm, vectors, batch.index, batch.lengths, state, choice, window_tokens, out_device
+            self.bilm, vectors, batch.index, batch.lengths, state, choice, window_tokens, into
         )
         return RaggedVectors(values, batch.lengths), final
 
@@ -147,9 +166,11 @@ class Reader:
         return self.bilm.infer(vectors, batch.index, batch.lengths, state, hand_over, window_tokens)
 
     def _encode(self, words: Sequence[str]) -> Tensor:
+        on_gpu = self.bilm.device.type == "cuda"
+        size = WORDS_ENCODED_AT_ONCE_CUDA if on_gpu else WORDS_ENCODED_AT_ONCE
         with torch.no_grad():
             parts = [
-                self.bilm.token_encoder(self.indexer(words[i : i + WORDS_ENCODED_AT_ONCE]))
-                for i in range(0, len(words), WORDS_ENCODED_AT_ONCE)
+                self.bilm.token_encoder(self.indexer(words[i : i + size]))
+                for i in range(0, len(words), size)
             ]
         return torch.cat(parts)

@@ -1,16 +1,22 @@
 """An LRU cache of token vectors: the encoder runs once per distinct word, also across calls.
 
 The vectors lie in one table on the model's device, so that a batch of known words is one gather.
+When a slot was last used is a number in an array, so that a call's words are touched all at once.
 The cache is invisible: it changes no result, and forgets everything when the weights change.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from itertools import repeat
 from threading import Lock
 from typing import Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
+
+from elmox.model.transfer import to_device
+
+_UNKNOWN = -1
 
 
 class WordCache:
@@ -23,7 +29,10 @@ class WordCache:
         """
         self.capacity = capacity
         self._encode = encode
-        self._slots: OrderedDict[str, int] = OrderedDict()  # least recently used first
+        self._slots: dict[str, int] = {}
+        self._words: list[str] = []  # of each slot
+        self._used = np.zeros(capacity, np.int64)  # when each slot was last asked for
+        self._time = 0
         self._table: Tensor | None = None
         self._version: Hashable = None
         self._lock = Lock()
@@ -50,14 +59,15 @@ class WordCache:
             if version != self._version:
                 self._forget()
                 self._version = version
-            missing = [word for word in words if word not in self._slots]
-            if missing:
-                self._insert(missing, self._encode(missing), keep=set(words))
-            slots = [self._slots[word] for word in words]
-            for word in words:
-                self._slots.move_to_end(word)
+            found = map(self._slots.get, words, repeat(_UNKNOWN))
+            slots = np.fromiter(found, np.int64, len(words))
+            missing = np.flatnonzero(slots == _UNKNOWN)
+            self._time += 1
+            self._used[slots[slots != _UNKNOWN]] = self._time
+            if len(missing):
+                slots[missing] = self._insert([words[place] for place in missing.tolist()])
             assert self._table is not None
-            return self._table[torch.tensor(slots, device=self._table.device)]
+            return self._table[to_device(slots, self._table.device)]
 
     def clear(self) -> None:
         """Forget every word."""
@@ -66,20 +76,29 @@ class WordCache:
 
     def _forget(self) -> None:
         self._slots.clear()
+        self._words.clear()
         self._table = None
 
-    def _insert(self, words: Sequence[str], vectors: Tensor, keep: set[str]) -> None:
-        for word in keep:  # a word of this batch must not make room for another
-            if word in self._slots:
-                self._slots.move_to_end(word)
-        slots = []
-        for word in words:
-            if len(self._slots) < self.capacity:
-                slot = len(self._slots)
-            else:
-                _, slot = self._slots.popitem(last=False)
-            self._slots[word] = slot
-            slots.append(slot)
+    def _insert(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Encode new words and give them slots: free ones first, then the longest unused.
+
+        The words of the present call, which are in use now, are the last that would make room.
+        """
+        vectors = self._encode(words)
         if self._table is None:  # zeros cost no memory before they are written to
             self._table = vectors.new_zeros(self.capacity, vectors.shape[1])
-        self._table[torch.tensor(slots, device=vectors.device)] = vectors
+        taken = len(self._words)
+        num_free = min(len(words), self.capacity - taken)
+        num_freed = len(words) - num_free
+        slots = np.arange(taken, taken + len(words))
+        if num_freed:
+            slots[num_free:] = np.argpartition(self._used[:taken], num_freed - 1)[:num_freed]
+        self._table[to_device(slots, vectors.device)] = vectors
+        for slot in slots[num_free:].tolist():
+            del self._slots[self._words[slot]]
+        self._words.extend(repeat("", num_free))
+        for word, slot in zip(words, slots.tolist(), strict=True):
+            self._slots[word] = slot
+            self._words[slot] = word
+        self._used[slots] = self._time
+        return slots

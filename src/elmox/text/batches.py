@@ -5,8 +5,10 @@ cannot depend on it. The LSTMs want the same tokens time step by time step; `tim
 order for both reading directions.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ class IndexedSentences:
     """B sentences, bounded and end to end, as an index into their distinct words.
 
     Attributes:
-        words: U distinct words, boundaries included.
+        words: U distinct words, the boundaries first.
         index: (N,) for every token its place in `words`, sentence after sentence.
         lengths: (B,) tokens of each sentence, boundaries counted.
     """
@@ -29,16 +31,44 @@ class IndexedSentences:
 
 def index_sentences(sentences: Sequence[Sequence[str]], begin: str, end: str) -> IndexedSentences:
     """Wrap every sentence as `begin w1 .. wn end` and look each distinct word up once."""
-    tokens: list[str] = []
-    for sentence in sentences:
-        tokens.append(begin)
-        tokens.extend(sentence)
-        tokens.append(end)
-    words = list(dict.fromkeys(tokens))
-    place = {word: i for i, word in enumerate(words)}
-    index = np.fromiter(map(place.__getitem__, tokens), dtype=np.int64, count=len(tokens))
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)) + 2
-    return IndexedSentences(words, index, lengths)
+    # A word not met before gets the number of those met: one pass over the tokens, all of it in C.
+    place: defaultdict[str, int] = defaultdict()
+    place.default_factory = place.__len__
+    bounds = [place[begin], place[end]]
+    num_tokens = int(lengths.sum()) - 2 * len(lengths)
+    own = np.fromiter(
+        map(place.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=num_tokens
+    )
+    index = np.empty(num_tokens + 2 * len(lengths), dtype=np.int64)
+    is_bound = np.zeros(len(index), dtype=bool)
+    for bound, places in zip(bounds, bound_places(lengths), strict=True):
+        index[places] = bound
+        is_bound[places] = True
+    index[~is_bound] = own
+    return IndexedSentences(list(place), index, lengths)
+
+
+def bound_places(lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the sentences of a ragged batch begin and where they end: the boundaries' places."""
+    ends = np.cumsum(lengths)
+    return ends - lengths, ends - 1
+
+
+def rows_without_bounds(
+    lengths: NDArray[np.int64], first: NDArray[np.int64], dropped: int
+) -> NDArray[np.int64]:
+    """A row for every token of a ragged batch, (N,).
+
+    Args:
+        lengths: (B,) tokens of each sentence, boundaries counted.
+        first: (B,) the row of each sentence's first own word; its others follow.
+        dropped: the row of all boundaries.
+    """
+    begins, ends = bound_places(lengths)
+    rows = np.arange(int(lengths.sum())) + np.repeat(first - begins - 1, lengths)
+    rows[begins] = rows[ends] = dropped
+    return rows
 
 
 @dataclass(frozen=True)
