@@ -56,6 +56,7 @@ def imported(*arguments: str) -> set[str]:
         ("-m", "elmox", "--version"),
         ("-m", "elmox", "embed", "--help"),
         ("-m", "elmox", "bench", "embed", "--help"),
+        ("-m", "elmox", "bench", "train", "--help"),
     ],
 )
 def test_what_needs_no_torch_does_not_wait_for_it(arguments: tuple[str, ...]) -> None:
@@ -78,8 +79,7 @@ def test_help() -> None:
         (["embed"], ["INPUT", "--layers", "--dtype", "--raw", "--force", "--json", "--state"]),
         (["info"], ["--options", "--vocab", "--token-embeddings", "--json"]),
         (["convert"], ["--options", "--force"]),
-        (["bench"], ["embed"]),
-        (["bench", "embed"], ["--size", "--text", "--sentences", "--repeats", "--json"]),
+        (["bench"], ["lstm", "cnn", "train", "embed"]),
     ],
 )
 def test_help_of_verbs(
@@ -251,25 +251,6 @@ def test_convert_force(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         before = tree(tmp_path)
         assert run_here(["convert", weights, tmp_path / output, "--force"], capsys)[0] == 0
         assert tree(tmp_path).keys() == before.keys()
-
-
-def test_bench(weights: Path) -> None:
-    done = run_elmox("bench", "embed", weights, "--sentences", 5, "--repeats", 1, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    result = json.loads(done.stdout)
-    assert result["sentences"] == 5
-    assert result["tokens"] > 5
-    assert result["tokens_per_second_cold"] > 0
-    assert result["tokens_per_second_warm"] > 0
-
-
-def test_bench_of_random_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "text.txt").write_text("Live in the present. It is a gift.")
-    arguments = ["bench", "embed", "--text", tmp_path / "text.txt", "--repeats", 1]
-    code, out, err = run_here(arguments, capsys)
-    assert (code, err) == (0, "")
-    assert "random weights of the small size" in out
-    assert "tokens per second cold" in out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")

@@ -1,0 +1,187 @@
+"""`elmox bench cnn`: distinct words through character CNN, highways and projection.
+
+Trimmed, a word costs only the slots that decide about it; with all slots every word costs what the
+longest would. Training in bfloat16 keeps its weights in float32, as the trainer does; reading has
+them in its own precision.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from elmox.bench.floor import ProductRate, product_rate, word_work
+from elmox.bench.memory import memory_for
+from elmox.bench.peers import Notes, gradients_of, plain_kernels
+from elmox.bench.table import Column, Report, milliseconds
+from elmox.bench.timing import Works, median_seconds
+from elmox.config import PRESETS, ElmoConfig
+from elmox.model.init import random_bilm
+from elmox.model.token_encoder import TokenEncoder
+from elmox.ops.paths import like, reads_by_table, word_reading_path, word_training_path
+from elmox.text.words import WordIndexer, WordTable
+
+
+@dataclass(frozen=True)
+class CnnCases:
+    """What to measure.
+
+    Attributes:
+        size: small, medium or original.
+        words: what is spelled.
+        num_distinct: how many of them are distinct.
+        repeats: of which the median counts.
+    """
+
+    size: str
+    words: Sequence[str]
+    num_distinct: int
+    repeats: int
+
+
+def default_num_words(device: torch.device) -> int:
+    """About those of a large training step on a GPU; on a CPU what takes seconds."""
+    return 16_384 if device.type == "cuda" else 256
+
+
+def bench_cnn(
+    cases: CnnCases, device: torch.device, dtype: torch.dtype, show_progress_bar: bool = False
+) -> Report:
+    """Measure reading and training, trimmed and with all slots."""
+    config = PRESETS[cases.size]
+    assert config.char_cnn is not None
+    rate, notes = product_rate(device, dtype), Notes()
+    trimmed = WordIndexer(config.char_cnn.max_characters)(cases.words)
+    assert trimmed.spelling is not None
+    tables = {"trimmed": trimmed, "all": _all_slots(trimmed)}
+    encoders = _Encoders(config, device, dtype)
+    shapes = [(slots, work) for slots in tables for work in ("forward", "training")]
+    rows: list[dict[str, Any]] = []
+    for slots, work in tqdm(shapes, unit="shape", disable=not show_progress_bar):
+        with memory_for(f"{len(cases.words)} words: give fewer with --words"):
+            measured = _measure(encoders, tables[slots], work, rate, cases.repeats, notes)
+        rows.append({"slots": slots, "work": work, **measured})
+    tensor = like(device, dtype)
+    facts = {
+        "network": f"{cases.size}: {config.char_cnn.num_filters} filters, "
+        f"{config.char_cnn.num_highways} highways, projection {config.lstm.projection_dim}",
+        "words": f"{len(cases.words):,} ({cases.num_distinct:,} distinct), "
+        f"{trimmed.spelling.lengths.mean():.1f} slots used of {config.char_cnn.max_characters}",
+        "path_of_forward": word_reading_path(tensor),
+        "path_of_training": word_training_path(tensor),
+        "median_of": cases.repeats,
+    }
+    if reads_by_table(tensor):
+        notes.add(
+            "looked up, a window is a sum of rows of a table: so the floor of forward has it."
+        )
+    title = "Words through character CNN, highways and projection"
+    return Report("cnn", title, device, rate, facts, _COLUMNS, rows, notes)
+
+
+_COLUMNS = [
+    Column("slots", "slots"),
+    Column("work", "work"),
+    milliseconds("seconds", "elmox"),
+    Column("words_per_second", "words/s", ",.0f"),
+    milliseconds("floor_seconds", "floor"),
+    Column("share", "share of the floor", ".0%"),
+    milliseconds("plain_seconds", "plain torch"),
+    Column("plain_ratio", "plain torch / elmox", ".2f"),
+]
+
+
+def _measure(
+    encoders: "_Encoders",
+    table: WordTable,
+    work: str,
+    rate: ProductRate,
+    repeats: int,
+    notes: Notes,
+) -> dict[str, Any]:
+    assert table.spelling is not None
+    lengths, is_training = table.spelling.lengths, work == "training"
+    counted = word_work(encoders.config, lengths)
+    by_table = reads_by_table(like(encoders.device, encoders.dtype))
+    floor = rate.seconds(counted.training if is_training else counted.reading(by_table))
+
+    def seconds(works: Works) -> float:
+        chosen = works.training if is_training else works.forward
+        return median_seconds(chosen, encoders.device, repeats)
+
+    own = seconds(encoders.chosen(table))
+    plain = notes.attempt("plain torch", lambda: seconds(encoders.plain(table)))
+    return {
+        "seconds": own,
+        "words_per_second": len(lengths) / own,
+        "floor_seconds": floor,
+        "share": floor / own,
+        "plain_seconds": plain,
+        "plain_ratio": None if plain is None else plain / own,
+    }
+
+
+def _all_slots(table: WordTable) -> WordTable:
+    """The same words as if each were as long as can be."""
+    assert table.spelling is not None
+    ids, lengths = table.spelling
+    spelling = table.spelling._replace(lengths=np.full_like(lengths, ids.shape[1]))
+    return replace(table, spelling=spelling)
+
+
+class _Encoders:
+    """A token encoder with random weights, to read with and to train."""
+
+    def __init__(self, config: ElmoConfig, device: torch.device, dtype: torch.dtype) -> None:
+        self.config, self.device, self.dtype = config, device, dtype
+        small = replace(config, lstm=replace(config.lstm, cell_dim=8, num_layers=1))
+        self._trained = random_bilm(small).token_encoder.to(device)
+        self._read = copy.deepcopy(self._trained).to(dtype)
+        self._upstream: Tensor | None = None
+
+    def chosen(self, table: WordTable) -> Works:
+        """As elmox does it."""
+        return self._works(lambda encoder: cast(Tensor, encoder(table)), nullcontext)
+
+    def plain(self, table: WordTable) -> Works:
+        """As torch does it: convolutions (cuDNN's on a GPU), max, highways, one by one."""
+        return self._works(lambda encoder: _plainly(encoder, table), plain_kernels)
+
+    def _works(
+        self,
+        encode: Callable[[TokenEncoder], Tensor],
+        kernels: Callable[[], AbstractContextManager[None]],
+    ) -> Works:
+        def forward() -> None:
+            with kernels(), torch.no_grad():
+                encode(self._read)
+
+        def training() -> None:
+            low = self.dtype is torch.bfloat16
+            with kernels():
+                with torch.autocast(self.device.type, self.dtype) if low else nullcontext():
+                    encoded = encode(self._trained)
+                if self._upstream is None:
+                    self._upstream = torch.randn_like(encoded)
+                gradients_of([encoded], list(self._trained.parameters()), [self._upstream])
+
+        return Works(forward, training)
+
+
+def _plainly(encoder: TokenEncoder, table: WordTable) -> Tensor:
+    """The encoder without its fast ways."""
+    assert table.spelling is not None
+    assert encoder.char_cnn is not None
+    assert encoder.projection is not None
+    device = encoder.projection.weight.device
+    characters = torch.from_numpy(table.spelling.ids.astype(np.int64)).to(device)
+    encoded = encoder.char_cnn(characters, torch.from_numpy(table.spelling.lengths))
+    for highway in encoder.highways:
+        encoded = highway(encoded)
+    return cast(Tensor, encoder.projection(encoded))

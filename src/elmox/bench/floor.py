@@ -1,0 +1,131 @@
+"""The floor: the least time that a piece of work can take on a machine.
+
+It counts the multiplications that the network cannot do without, at the rate at which this machine
+multiplied two large matrices in the same run. What it leaves out (gates, memory traffic, launches,
+text) is what the share of the floor shows. Letters: C cells, P projection, D directions, E the
+width of a character, F filters in all, w taps and n filters of a bank.
+
+| of | multiply-adds, forward |
+|---|---|
+| a token in an LSTM layer | D (4CP + 4CP + CP): input, state, projection |
+| a distinct word | w n E for every window of every bank; 2FF a highway; FP |
+| a token in the softmax | D P for every class it is scored against |
+
+Training is three times that: a product forward has two behind it, for its input and its weights.
+Only the convolutions are different: of all windows of a filter one won, and the others have no
+gradient. Nor does a word need all windows: one of padding alone stands for all of them.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmox.bench.timing import median_seconds
+from elmox.config import ElmoConfig, LstmConfig
+from elmox.model.softmax import AdaptiveSoftmax
+from elmox.ops.int8_linear import Int8Linear
+
+SIDE = {"cuda": 8192, "cpu": 2048}  # of the matrices: large enough for a machine's best
+REPEATS = {"cuda": 9, "cpu": 3}
+
+
+@dataclass(frozen=True)
+class ProductRate:
+    """How fast this machine multiplies two square matrices.
+
+    Attributes:
+        flops: floating-point operations a second, two for a multiply-add.
+        side: of the matrices.
+        dtype: their precision.
+    """
+
+    flops: float
+    side: int
+    dtype: str
+
+    def seconds(self, multiply_adds: float) -> float:
+        """The floor of so many multiply-adds."""
+        return 2 * multiply_adds / self.flops
+
+    def __str__(self) -> str:
+        shown = f"{self.flops / 1e12:.0f} TFLOP/s" if self.flops > 1e13 else (
+            f"{self.flops / 1e9:,.0f} GFLOP/s"
+        )  # fmt: skip
+        return f"{shown} in {self.dtype}, by {self.side} x {self.side} matrices in this run"
+
+
+@dataclass(frozen=True)
+class WordWork:
+    """Multiply-adds of some distinct words.
+
+    Attributes:
+        convolutions: the windows that decide about the maxima.
+        winners: one window for every filter and word.
+        dense: highways and projection.
+        embedding_dim: E.
+    """
+
+    convolutions: int
+    winners: int
+    dense: int
+    embedding_dim: int
+
+    def reading(self, by_table: bool) -> float:
+        """Forward. By a table of all characters and taps, a window is w sums of n numbers."""
+        return self.convolutions / (self.embedding_dim if by_table else 1) + self.dense
+
+    @property
+    def training(self) -> float:
+        """Forward and back."""
+        return self.convolutions + 2 * self.winners + 3 * self.dense
+
+
+def product_rate(device: torch.device, dtype: torch.dtype) -> ProductRate:
+    """Measure it: the median of some products. Those of int8 are elmox's own, on a CPU."""
+    side, repeats = SIDE.get(device.type, 2048), REPEATS.get(device.type, 3)
+    left, right = (torch.randn(side, side, device=device) for _ in range(2))
+    product = Int8Linear(right) if dtype == torch.int8 else partial(torch.mm, right.to(dtype))
+    given = left if dtype == torch.int8 else left.to(dtype)
+    seconds = median_seconds(lambda: product(given), device, repeats)
+    return ProductRate(2 * side**3 / seconds, side, str(dtype).removeprefix("torch."))
+
+
+def lstm_work(lstm: LstmConfig) -> int:
+    """Multiply-adds of a token in one layer, all directions, forward."""
+    products = 9 if lstm.has_projection else 8
+    return lstm.num_directions * products * lstm.cell_dim * lstm.projection_dim
+
+
+def word_work(config: ElmoConfig, lengths: NDArray[np.int64]) -> WordWork:
+    """Multiply-adds of distinct words.
+
+    Args:
+        config: the network.
+        lengths: (U,) used slots of each word, word marks counted.
+    """
+    num_words, char_cnn = len(lengths), config.char_cnn
+    dense = config.encoder_dim * config.lstm.projection_dim if config.token_projection else 0
+    if char_cnn is None:
+        return WordWork(0, 0, num_words * dense, 1)
+    dense += char_cnn.num_highways * 2 * char_cnn.num_filters**2
+    convolutions = winners = 0
+    for width, count in char_cnn.filters:
+        a_window = width * count * char_cnn.embedding_dim
+        windows = np.minimum(char_cnn.max_characters - width, lengths) + 1
+        convolutions += a_window * int(windows.sum())
+        winners += a_window * num_words
+    return WordWork(convolutions, winners, num_words * dense, char_cnn.embedding_dim)
+
+
+def adaptive_work(softmax: AdaptiveSoftmax, targets: NDArray[np.int64]) -> int:
+    """Multiply-adds of an adaptive softmax: its head for all, a cluster for its own targets."""
+    layer = softmax.layer
+    work = targets.size * layer.head.weight.numel()
+    bounds = zip(layer.cutoffs[:-1], layer.cutoffs[1:], layer.tail, strict=True)
+    for start, stop, cluster in bounds:
+        inside = int(((targets >= start) & (targets < stop)).sum())
+        work += inside * sum(weight.numel() for weight in cluster.parameters())
+    return work
