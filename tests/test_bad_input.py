@@ -190,7 +190,7 @@ def test_bad_argument(
     ("arguments", "said"),
     [
         (["embed", "m", "in.txt", "out.hdf5", "--dtype", "float64"], "float64"),
-        (["embed", "m", "in.txt", "out.hdf5", "--precision", "int8"], "int8"),
+        (["embed", "m", "in.txt", "out.hdf5", "--precision", "int4"], "int4"),
         (["embed", "m", "in.txt", "out.hdf5", "--state", "hot"], "hot"),
         (["embed", "m", "in.txt", "out.hdf5", "--batch-tokens", "0"], "batch-tokens"),
         (["embed", "m", "in.txt", "out.hdf5", "--batch-tokens", "many"], "batch-tokens"),
@@ -199,6 +199,8 @@ def test_bad_argument(
         (["conjure"], "conjure"),
         (["train", "recipe.toml"], "--out"),
         (["bench", "embed", "--sentences", "0"], "sentences"),
+        (["bench", "embed", "--size", "huge"], "huge"),
+        (["bench", "embed", "--dtype", "int4"], "int4"),
     ],
 )
 def test_bad_usage(arguments: list[object], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +211,7 @@ def test_bad_usage(arguments: list[object], said: str, capsys: pytest.CaptureFix
     assert said in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int8", "half"])
+@pytest.mark.parametrize("dtype", ["float64", "int4", "half"])
 def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
     with pytest.raises(ElmoxError, match=f"dtype='{dtype}': expected float32"):
         Elmo.from_pretrained(model, dtype=dtype)
@@ -218,8 +220,6 @@ def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--size", "huge"], "'huge'"),
-        (["--dtype", "int8"], "int8"),
         (["--text", "missing.txt"], "missing.txt"),
         (["--text", "latin-1.txt"], "latin-1.txt is not UTF-8"),
         (["--text", "empty.txt"], "empty.txt holds no sentence"),
