@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from corpora import small_corpus
 
+from elmox.errors import ElmoxError
 from elmox.text.words import WordTable
 from elmox.train.reader_process import batches_from_process, can_fork
 from elmox.train.rows import Rows
@@ -59,7 +60,8 @@ def test_a_signal_is_the_parents_business(rows: Rows, number: signal.Signals) ->
     next(batches)
     (child,) = multiprocessing.active_children()
     assert child.pid is not None
-    os.kill(child.pid, number)
+    for _ in range(2):  # a scheduler and a launcher that passes it on
+        os.kill(child.pid, number)
     assert sum(1 for _ in batches) == 49
 
 
@@ -73,3 +75,12 @@ def test_nothing_is_left_when_the_run_stops_early(rows: Rows) -> None:
     while child.is_alive() and time.monotonic() < limit:
         time.sleep(0.05)
     assert not child.is_alive()
+
+
+def test_an_error_is_one_line(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(step: int, piece: object) -> None:
+        raise ElmoxError(f"step {step}: the shard is gone")
+
+    monkeypatch.setattr(rows, "read", fail)  # the process inherits it
+    with pytest.raises(ElmoxError, match=r"^step 2: the shard is gone$"):
+        next(batches_from_process(rows, 2, 5, PIECES))

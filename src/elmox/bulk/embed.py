@@ -129,7 +129,7 @@ def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
 def _fetch(found: Tensor) -> Callable[[], Array]:
     """Start to bring a tensor into main memory; what is returned waits for it."""
     if found.device.type != "cuda":
-        return found.numpy
+        return found.cpu().numpy
     host = found.to("cpu", non_blocking=True)  # into pinned memory
     arrived = torch.cuda.current_stream(found.device).record_event()
 

@@ -227,10 +227,11 @@ class _Recorded:
             self._has_run = True
             return
         if self._graph is None:
-            self._graph = torch.cuda.CUDAGraph()
-            # Another thread may well allocate meanwhile: it reads the next step's text.
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+            graph = torch.cuda.CUDAGraph()
+            # Another thread may well allocate meanwhile: it brings the next step's text.
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._work()
+            self._graph = graph
         self._graph.replay()
 
 
@@ -238,13 +239,14 @@ class _Lease:
     """A workspace in use, given back on request or when nobody can use it any more."""
 
     def __init__(self, shape: _Shape) -> None:
+        self._workspace: _Workspace | None = None
         found = next((space for space in _free if space.shape == shape), None)
         if found is None:
-            _free.clear()  # of other shapes, whose time is over
+            _forget_others(shape)
             found = _Workspace(shape)
         else:
             _free.remove(found)
-        self._workspace: _Workspace | None = found
+        self._workspace = found
 
     def workspace(self) -> _Workspace:
         if self._workspace is None:
@@ -261,3 +263,10 @@ class _Lease:
 
 
 _free: list[_Workspace] = []
+
+
+def _forget_others(shape: _Shape) -> None:
+    """Drop free workspaces whose time is over: those for anything but another number of rows, of
+    which there are two where a step is cut into uneven pieces."""
+    alike = [space for space in _free if space.shape._replace(num_rows=shape.num_rows) == shape]
+    _free[:] = alike if len({space.shape.num_rows for space in alike}) == 1 else []

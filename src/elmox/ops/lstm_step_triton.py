@@ -15,6 +15,7 @@ side by side.
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -56,7 +57,7 @@ def interleaved(weight: Tensor) -> Tensor:
 def one_after_the_other(gates: Tensor) -> Tensor:
     """The inverse: (D, 4C, ...) interleaved to the four gates one after the other: a copy."""
     runs: Tensor = gates.unflatten(1, (-1, 4, RUN))
-    return runs.transpose(1, 2).flatten(1, 3)
+    return runs.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(1, 3)
 
 
 def read_step(
@@ -229,7 +230,7 @@ def _read_step(
     rows = row + tl.arange(0, ROWS)[:, None]
     local = tl.arange(0, COLUMNS // 4)[None, :]
     inside = rows < num_rows
-    far, place = direction.to(tl.int64), rows * num_cells + column // 4 + local
+    far, place = direction.to(tl.int64), rows.to(tl.int64) * num_cells + column // 4 + local
     before = tl.load(cell + far * cell_d + place, mask=inside, other=0.0)
     c = f * _clip(before, clip_before) + i * g
     tl.store(new_cell + far * new_d + place, c, mask=inside)

@@ -16,7 +16,9 @@ needed and makes them anew when the weights have changed.
 """
 
 import os
+import shutil
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -65,7 +67,23 @@ def why_not_triton(like: Tensor) -> str | None:
         return "Triton's kernels compute in float32"
     if _forced() == "torch":
         return f"{FORCE}=torch"
-    return None if find_spec("triton") else "Triton is not installed"
+    current = torch.cuda.current_device()
+    if like.device.index not in (None, current):
+        return f"kernels run on the current GPU, cuda:{current}: see torch.cuda.set_device"
+    return _why_not_triton_on(current)
+
+
+@cache
+def _why_not_triton_on(gpu: int) -> str | None:
+    if not find_spec("triton"):
+        return "Triton is not installed"
+    if torch.version.hip is not None:
+        return "elmox's kernels are for NVIDIA's GPUs"
+    if torch.cuda.get_device_capability(gpu)[0] < 8:
+        return "elmox's kernels are for GPUs of compute capability 8 and above"
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        return "Triton needs a C compiler, such as gcc"
+    return None
 
 
 def why_not_fused(like: Tensor, weights: LstmWeights) -> str | None:
@@ -77,8 +95,9 @@ def why_not_fused(like: Tensor, weights: LstmWeights) -> str | None:
         return f"{FORCE}=pointwise"
     if like.element_size() != 2:
         return "the fused kernels are for 16 bits"
-    if torch.cuda.get_device_capability(like.device)[0] < 9:
-        return "the fused kernels are for GPUs of compute capability 9 and above"
+    # Others have too little shared memory for the kernels' tiles.
+    if torch.cuda.get_device_capability(like.device)[0] not in (9, 10):
+        return "the fused kernels are for GPUs of compute capability 9 and 10"
     if weights.projection is None:
         return "the fused kernels are for layers with a projection"
     dim, num_cells = weights.projection.shape[1:]

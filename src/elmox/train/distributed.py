@@ -88,6 +88,8 @@ def processes(device: str | None = None) -> Iterator[Processes]:
     number = int(os.environ.get("WORLD_SIZE", "1"))
     where = checked_device(device)
     if number == 1:
+        if where.type == "cuda" and where.index is not None:
+            torch.cuda.set_device(where)  # where kernels are launched
         yield Processes(0, 1, where)
         return
     if where.type == "cuda":

@@ -188,8 +188,7 @@ def _read_later(number: Tensor) -> Callable[[], int]:
         return lambda: int(number)
     here = torch.empty_like(number, device="cpu", pin_memory=True)
     here.copy_(number, non_blocking=True)
-    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    arrived.record()
+    arrived = torch.cuda.current_stream(number.device).record_event()
 
     def wait() -> int:
         arrived.synchronize()
