@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from allennlp_peer import load_allennlp
 from machine import RESULTS, cpu_name, running_english
 
 from elmox import Elmo
+from elmox.bench.allennlp import AllenNlp
 from elmox.legacy.ai2 import write_ai2
 from elmox.model.init import random_checkpoint
 from elmox.text.sentences import split_sentences
@@ -66,31 +66,10 @@ def cosine(ours: list[Any], others: list[Any]) -> float:
     return float(((a * b).sum(1) / norms).mean())
 
 
-class AllenNlp:
-    """AllenNLP's module on the same weights."""
-
-    def __init__(self, weights: Path, options: Path) -> None:
-        elmo_class, self._to_ids = load_allennlp()
-        self._elmo: Any = elmo_class(str(options), str(weights), 1, dropout=0.0).eval()
-
-    def run(self, batches: list[Sentences]) -> None:
-        """Embed all batches; its state runs on, as it did for its users."""
-        with torch.no_grad():
-            for batch in batches:
-                self._elmo(self._to_ids(batch))
-
-    def fresh(self, batch: Sentences) -> list[Any]:
-        """The vectors of one batch from a fresh state, for comparison."""
-        self._elmo._elmo_lstm._elmo_lstm.reset_states()
-        with torch.no_grad():
-            vectors = self._elmo(self._to_ids(batch))["elmo_representations"][0].numpy()
-        return [own[: len(tokens)] for own, tokens in zip(vectors, batch, strict=True)]
-
-
 def _peer(weights: Path, options: Path) -> AllenNlp | None:
-    """AllenNLP where it is installed."""
+    """AllenNLP where it is installed; its state runs on, as it did for its users."""
     try:
-        return AllenNlp(weights, options)
+        return AllenNlp(weights, options, torch.device("cpu"))
     except ModuleNotFoundError as error:
         print(f"Without AllenNLP: {error}")
         return None

@@ -19,6 +19,7 @@ from sentences import batches
 from shared_data import needs_shared
 
 import elmox
+from elmox.bench.allennlp import load_allennlp
 from elmox.errors import ElmoxError
 from elmox.integrations.allennlp import Elmo, ElmoEmbedder, ElmoTokenEmbedder, batch_to_ids
 from elmox.model.layer_choice import choose_layers
@@ -531,16 +532,6 @@ def test_models_that_read_other_ids(tmp_path: Path) -> None:
 # Side by side with AllenNLP
 
 
-def load_peer() -> Any:
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "allennlp_peer.py"
-    spec = importlib.util.spec_from_file_location("allennlp_peer", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.load_allennlp()
-
-
 @needs_allennlp
 @pytest.mark.parametrize(
     "arguments",
@@ -556,7 +547,7 @@ def load_peer() -> Any:
     ids=lambda arguments: "-".join(arguments) or "plain",
 )
 def test_side_by_side(weights: Path, arguments: dict[str, Any]) -> None:
-    their_elmo, their_ids = load_peer()
+    their_elmo, their_ids = load_allennlp()
     options = str(weights.with_name("options.json"))
     theirs = their_elmo(options, str(weights), 2, dropout=0.0, **arguments)
     ours = make(weights, 2, **arguments)
@@ -579,8 +570,8 @@ def test_side_by_side(weights: Path, arguments: dict[str, Any]) -> None:
 
 @needs_allennlp
 def test_embedder_side_by_side(weights: Path) -> None:
-    their_elmo, their_ids = load_peer()
-    theirs = their_elmo(str(weights.with_name("options.json")), str(weights), 1)._elmo_lstm
+    their_elmo, their_ids = load_allennlp()
+    theirs: Any = their_elmo(str(weights.with_name("options.json")), str(weights), 1)._elmo_lstm
     ours = ElmoEmbedder(None, weights)
     rng = np.random.default_rng(4)
     for num_sentences in (2, 4, 1, 3, 5, 5):

@@ -170,3 +170,11 @@ class AllenNlp:
             for batch in batches:
                 found = self._elmo(self._to_ids(batch).to(self._device))
                 found["elmo_representations"][0].cpu()
+
+    def fresh(self, batch: list[list[str]]) -> list[Any]:
+        """The vectors of one batch from a fresh state, for comparison."""
+        self._elmo._elmo_lstm._elmo_lstm.reset_states()
+        with torch.no_grad():
+            found = self._elmo(self._to_ids(batch).to(self._device))
+        vectors = found["elmo_representations"][0].cpu().numpy()
+        return [own[: len(tokens)] for own, tokens in zip(vectors, batch, strict=True)]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from elmox.config import ElmoConfig
 from elmox.model.char_cnn import CharCnn
 from elmox.model.highway import Highway
+from elmox.model.transfer import to_device
 from elmox.text.chars import Spelling
 from elmox.text.words import WordTable
 
@@ -64,8 +65,5 @@ class TokenEncoder(nn.Module):
 
 def _to_device(ids: NDArray[np.integer[Any]] | None, device: torch.device) -> Tensor:
     assert ids is not None, "the word table lacks what the encoder's configuration asks for"
-    if device.type == "cuda":
-        # As narrow as they are, and from pinned memory: nobody waits for this copy.
-        pinned = torch.from_numpy(np.ascontiguousarray(ids)).pin_memory()
-        return pinned.to(device, non_blocking=True)
-    return torch.from_numpy(ids.astype(np.int64)).to(device)
+    # A GPU takes them as narrow as they are.
+    return to_device(ids if device.type == "cuda" else ids.astype(np.int64), device)

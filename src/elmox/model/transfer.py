@@ -13,7 +13,7 @@ from torch import Tensor
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     """The array as a tensor there; on a CPU it shares the array's memory."""
-    tensor = torch.from_numpy(array)
+    tensor = torch.from_numpy(array).contiguous()
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

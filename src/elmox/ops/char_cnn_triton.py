@@ -56,7 +56,6 @@ UNROLL = 4  # words whose windows are looked up at once
 WORD_CHUNKS = 32  # partial sums of the filters' gradient
 TABLE_CHUNKS = 256  # partial sums of the characters' gradient
 CHARACTERS = (128, 8, 2)  # characters, warps, stages
-FLOAT32_PRECISION = "ieee"
 
 
 class Plan(NamedTuple):
@@ -84,7 +83,7 @@ class Shape:
         self.tiles = TILES.get(num_bytes)
         # A window with a slot to spare holds two positions of every filter: half the loads.
         self.shifts = 2 if self.taps > self.widest and num_bytes == min(TILES) else 1
-        self.precision = FLOAT32_PRECISION if dtype == torch.float32 else "ieee"
+        self.precision = "ieee"  # of float32 products; for 16-bit numbers there is one only
         self.num_weights = config.embedding_dim * sum(w * count for w, count in config.filters)
         self.filters_summed = max(1, NUMBERS // self.window)
 

@@ -21,6 +21,8 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from elmox.ops.sizes import num_blocks, power_of_2
+
 RUN = 32  # cells whose gates of one kind lie side by side
 _FEW_ROWS = 256
 # Of a row, in one program of `unread_step`: four a thread. With eight, the 16-bit and the 32-bit
@@ -90,7 +92,7 @@ def read_step(
     num_cells = cell.shape[2]
     tile = tile or (TILE_OF_FEW_ROWS if num_rows <= _FEW_ROWS else TILE)
     kept = memory if gates is None else gates
-    num_tiles = triton.cdiv(num_rows, tile.rows) * triton.cdiv(4 * num_cells, tile.columns)
+    num_tiles = num_blocks(num_rows, tile.rows) * num_blocks(4 * num_cells, tile.columns)
     _read_step[num_tiles, num_directions](
         _blocks(both, tile.rows, tile.summands),
         _blocks(weight, tile.columns, tile.summands),
@@ -124,7 +126,7 @@ def unread_step(
         clip_before, clip: as in `read_step`.
     """
     num_directions, num_rows, num_cells = d_cell.shape
-    _unread_step[num_rows * triton.cdiv(num_cells, _CELLS), num_directions](
+    _unread_step[num_rows * num_blocks(num_cells, _CELLS), num_directions](
         gates, cell, new_cell, d_memory, d_cell,
         gates.stride(0), cell.stride(0), new_cell.stride(0), d_memory.stride(0), d_cell.stride(0),
         num_cells, clip_before, clip,
@@ -146,7 +148,7 @@ def settle(outputs: Tensor, hidden: Tensor, following: Tensor, bound: float) -> 
         outputs, hidden, following,
         outputs.stride(0), outputs.stride(1), hidden.stride(0), hidden.stride(1),
         following.stride(0), following.stride(1),
-        following.shape[1], dim, bound, DIM=triton.next_power_of_2(dim), num_warps=_warps(dim),
+        following.shape[1], dim, bound, DIM=power_of_2(dim), num_warps=_warps(dim),
     )  # fmt: skip
 
 
@@ -162,7 +164,7 @@ def unsettle(d_outputs: Tensor, outputs: Tensor, d_hidden: Tensor, bound: float)
     num_directions, num_rows, dim = outputs.shape
     _unsettle[num_rows, num_directions](
         d_outputs, outputs, d_hidden, d_outputs.stride(0), outputs.stride(0), d_hidden.stride(0),
-        dim, bound, DIM=triton.next_power_of_2(dim), num_warps=_warps(dim),
+        dim, bound, DIM=power_of_2(dim), num_warps=_warps(dim),
     )  # fmt: skip
 
 
@@ -253,9 +255,9 @@ def _unread_step(
     ON_GPU: tl.constexpr, RUN: tl.constexpr, CELLS: tl.constexpr,
 ):  # fmt: skip
     # Neighbouring programs are neighbours in memory.
-    num_blocks = tl.cdiv(num_cells, CELLS)
-    row, direction = (tl.program_id(0) // num_blocks).to(tl.int64), tl.program_id(1).to(tl.int64)
-    cells = tl.program_id(0) % num_blocks * CELLS + tl.arange(0, CELLS)
+    per_row = tl.cdiv(num_cells, CELLS)
+    row, direction = (tl.program_id(0) // per_row).to(tl.int64), tl.program_id(1).to(tl.int64)
+    cells = tl.program_id(0) % per_row * CELLS + tl.arange(0, CELLS)
     inside = cells < num_cells
     place = row * num_cells + cells
     spot = cells // RUN * (4 * RUN) + cells % RUN
