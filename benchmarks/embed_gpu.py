@@ -32,6 +32,7 @@ from elmox.model.init import random_checkpoint
 from elmox.text.sentences import split_sentences
 
 OUTPUTS = {"npy": "vectors", "hdf5": "vectors.hdf5"}
+ROOM = {"npy": 1.5, "hdf5": 4}  # times the vectors' size that the disk must have free
 PROBE_BYTES = 2**29
 
 
@@ -81,12 +82,14 @@ def to_memory(elmo: Elmo, sentences: list[list[str]], args: argparse.Namespace) 
     return rows
 
 
-def to_disk(elmo: Elmo, source: Path, folder: Path, num_bytes: int, repeats: int) -> list[str]:
+def to_disk(
+    elmo: Elmo, source: Path, folder: Path, num_bytes: int, args: argparse.Namespace
+) -> list[str]:
     """Rows of the table: MB/s of each format, and of a plain write just before or after it."""
     rows = []
-    for format, name in OUTPUTS.items():
-        for turn in range(repeats):
-            output = folder / name
+    for format in args.formats:
+        for turn in range(args.turns):
+            output = folder / OUTPUTS[format]
             work: dict[str, Callable[[], object]] = {
                 "ours": partial(
                     embed_file, elmo, str(source), output, layers="all", dtype="float16"
@@ -120,7 +123,8 @@ def shorten(
     with tempfile.TemporaryDirectory(dir=args.scratch) as name:
         rate = PROBE_BYTES / seconds(lambda: write_plainly(Path(name, "probe"), PROBE_BYTES))
         room = shutil.disk_usage(name).free
-    budget = min(rate * args.seconds, room / 4) / row_bytes
+    share = max(ROOM[format] for format in args.formats)
+    budget = min(rate * args.seconds, room / share) / row_bytes
     taken: list[list[str]] = []
     for sentence in sentences:
         budget -= len(sentence)
@@ -144,6 +148,7 @@ def main() -> None:
     parser.add_argument("--size", default="original")
     parser.add_argument("--batch-tokens", type=int, nargs="*", default=[2**16, 2**17, 2**19])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--formats", nargs="+", choices=list(OUTPUTS), default=list(OUTPUTS))
     parser.add_argument("--turns", type=int, default=2, help="to the disk")
     parser.add_argument("--seconds", type=float, default=10, help="most of one plain write")
     parser.add_argument("--scratch", type=Path, help="where the outputs go meanwhile")
@@ -160,7 +165,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.scratch) as name:
         source = Path(name, "tokens.txt")
         source.write_text("".join(" ".join(s) + "\n" for s in written), "utf-8")
-        disk = to_disk(elmo, source, Path(name), num_bytes, args.turns)
+        disk = to_disk(elmo, source, Path(name), num_bytes, args)
     lines = [
         "# Embedding on a GPU",
         "",

@@ -576,7 +576,7 @@ def assert_one_line_about(path: Path, done: subprocess.CompletedProcess[str]) ->
 def test_disk_full_while_writing(tmp_path: Path, output: str) -> None:
     done = run_job(tmp_path / output, "--max-file", 700, "--limit-at", 40)
     partial = tmp_path / f"{output}.partial"
-    assert_one_line_about(partial / "open.npy", done)
+    assert_one_line_about(partial / "open-00003.npy", done)
     assert not (tmp_path / output).exists()
     done = run_job(tmp_path / output)
     assert done.returncode == 0, done.stderr

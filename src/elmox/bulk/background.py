@@ -28,6 +28,10 @@ class Background:
         if pending is not None:
             pending.result()
 
+    def stop(self) -> None:
+        """Let what is under way come to its end, whatever that is, and end the thread."""
+        self._pool.shutdown()
+
     def __enter__(self) -> Self:
         """Return itself."""
         return self
@@ -43,4 +47,4 @@ class Background:
             if error is None:
                 self.wait()
         finally:
-            self._pool.shutdown()
+            self.stop()

@@ -17,6 +17,7 @@ import operator
 import os
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, cast
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from elmox.bulk.background import Background
 from elmox.bulk.durable import sync_directory, write_whole, writing
 from elmox.bulk.layout import Array, Layout
 from elmox.errors import ElmoxError
@@ -136,8 +138,10 @@ class Entry:
 class Parts:
     """All the parts of one job: the closed ones, to be read, and the open one, to be filled.
 
+    To close a part is to wait for the disk, four times, so it is done while the next is filled.
+
     Attributes:
-        num_closed: number of closed parts.
+        num_closed: number of parts that are closed, or being closed: `seal` waits for that.
         num_entries: number of entries in them.
         num_tokens: number of tokens in them.
         shards: the directory of the closed parts' vectors.
@@ -148,11 +152,13 @@ class Parts:
         self.layout = layout
         self.shards = directory / "shards"
         self._indexes = directory / "index"
-        self._open_path = directory / "open.npy"
+        self._directory = directory
         self._part_bytes = part_bytes
-        self._file: io.FileIO | None = None
-        self._lengths = array("q")  # tokens of each entry of the open part
-        self._rows = 0  # their sum
+        self._closing = Background()
+        self._file: io.FileIO | None  # the open part, and of its entries:
+        self._lengths: array[int]  # the number of tokens of each
+        self._rows: int  # and of all
+        self._open_next()
         self._header = len(npy_header(layout.numpy_dtype, (0, *layout.row_shape)))
         self.num_closed = self.num_entries = self.num_tokens = 0
         for folder in (self.shards, self._indexes):
@@ -184,36 +190,16 @@ class Parts:
         return self._reserve(lengths[:count], int(ends[count - 1])), count
 
     def seal(self) -> None:
-        """Close the open part, if there is one: from now on a crash does not touch it."""
-        if self._file is None:
-            return
-        name = shard_name(self.num_closed)
-        index = np.zeros((len(self._lengths), 3), "<i8")
-        index[:, 0] = self.num_closed
-        index[:, 2] = self._lengths
-        index[1:, 1] = np.cumsum(index[:-1, 2])
-        with writing(self._open_path):
-            self._file.seek(0)
-            header = npy_header(self.layout.numpy_dtype, (self._rows, *self.layout.row_shape))
-            assert len(header) == self._header
-            self._file.write(header)
-            os.fsync(self._file.fileno())
-            self._file.close()
-            write_whole(
-                self._indexes / name, iter([npy_header(index.dtype, index.shape), index.tobytes()])
-            )
-            self._open_path.replace(self.shards / name)
-            sync_directory(self.shards)
-        self.discard()
-        self._count(index)
+        """Close the open part, if there is one: after this no crash touches any part."""
+        self._begin_to_close()
+        self._closing.wait()
 
     def discard(self) -> None:
-        """Let go of the open part without closing it."""
+        """Let go of the open part without closing it, once those before it are closed."""
+        self._closing.stop()
         if self._file is not None:
             self._file.close()
-        self._file = None
-        self._lengths = array("q")
-        self._rows = 0
+        self._open_next()
 
     def indexes(self) -> Iterator[Array]:
         """The index of each closed part: (number of entries, 3) integers."""
@@ -235,17 +221,53 @@ class Parts:
         self.num_tokens += int(index[:, 2].sum())
 
     def _make_room(self) -> None:
-        """Close the open part if it is full."""
+        """Let the open part be closed if it is full."""
         if self._rows * self.layout.row_bytes >= self._part_bytes or (
             len(self._lengths) >= PART_ENTRIES
         ):
-            self.seal()
+            self._begin_to_close()
+
+    def _begin_to_close(self) -> None:
+        """Have the open part closed, if there is one, when the one before it is."""
+        if self._file is None:
+            return
+        index = np.zeros((len(self._lengths), 3), "<i8")
+        index[:, 0] = self.num_closed
+        index[:, 2] = self._lengths
+        index[1:, 1] = np.cumsum(index[:-1, 2])
+        self._closing.submit(partial(self._close, self._file, shard_name(self.num_closed), index))
+        self._open_next()
+        self._count(index)
+
+    def _close(self, file: io.FileIO, name: str, index: Array) -> None:
+        """Flush a part to the disk and give it its name."""
+        open_path = Path(str(file.name))
+        num_tokens = int(index[:, 2].sum())
+        header = npy_header(self.layout.numpy_dtype, (num_tokens, *self.layout.row_shape))
+        assert len(header) == self._header
+        with writing(open_path):
+            with file:
+                file.seek(0)
+                file.write(header)
+                os.fsync(file.fileno())
+            write_whole(
+                self._indexes / name, iter([npy_header(index.dtype, index.shape), index.tobytes()])
+            )
+            open_path.replace(self.shards / name)
+            sync_directory(self.shards)
+
+    def _open_next(self) -> None:
+        """Begin a part, which gets its file with its first entry."""
+        self._file = None
+        self._lengths = array("q")
+        self._rows = 0
 
     def _reserve(self, lengths: Iterable[int], num_tokens: int) -> Entry:
         """Room in the open part for entries of these lengths, which sum to `num_tokens`."""
-        with writing(self._open_path):
+        open_path = self._directory / f"open-{self.num_closed:05d}.npy"
+        with writing(open_path):
             if self._file is None:
-                self._file = io.FileIO(self._open_path, "w+")
+                self._file = io.FileIO(open_path, "w+")
             offset = self._header + self._rows * self.layout.row_bytes
             self._file.truncate(offset + num_tokens * self.layout.row_bytes)
         self._lengths.extend(lengths)

@@ -1,7 +1,7 @@
 """The directory `OUTPUT.partial`, in which an output grows until it can take its name.
 
     job.json   which job this is, and the number of entries once the result is whole
-    open.npy, shards/, index/   the parts (see `parts`)
+    open-*.npy, shards/, index/   the parts (see `parts`)
     joined     the result in one file; for npy, `shards` itself is the result
     replaced   an old output directory on its way out (--force)
 
