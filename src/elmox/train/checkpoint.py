@@ -21,6 +21,7 @@ from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, recover_directory, to_json
 from elmox.tensors import read_tensors, write_tensors
+from elmox.train.divergence import LossCourse
 from elmox.train.recipe import Recipe, read_recipe
 
 NUM_KEPT = 2
@@ -41,6 +42,7 @@ class RunProgress:
         perplexity: that perplexity.
         best_perplexity: the lowest so far.
         num_worse: evaluations since the best.
+        course: of the reported losses.
     """
 
     step: int
@@ -52,6 +54,7 @@ class RunProgress:
     perplexity: float | None = None
     best_perplexity: float | None = None
     num_worse: int = 0
+    course: LossCourse = LossCourse()
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 

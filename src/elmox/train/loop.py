@@ -9,7 +9,12 @@ from pathlib import Path
 
 from elmox.errors import ElmoxError
 from elmox.hub import write_directory
-from elmox.train.checkpoint import RunProgress, read_checkpoint, write_checkpoint
+from elmox.train.checkpoint import (
+    RunProgress,
+    checkpoints,
+    read_checkpoint,
+    write_checkpoint,
+)
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.distributed import Processes, processes
 from elmox.train.log import MetricsLog, ProgressReport, Say
@@ -215,6 +220,21 @@ class _Run:
             self._metrics.write(done, values)
         text = f"{name.replace('_', ' ')} {self._loss:.4f}"
         self._report.line(done, epoch, epochs, speed, text)
+        self._progress = replace(self._progress, course=self._progress.course.after(self._loss))
+        if self._progress.course.has_diverged:
+            raise ElmoxError(self._divergence())
+
+    def _divergence(self) -> str:
+        """What to say, and what is left."""
+        course = self._progress.course
+        left = [str(self._out / "best")] if self._progress.best_perplexity is not None else []
+        left += map(str, checkpoints(self._out / "checkpoints"))
+        return (
+            f"step {self._trainer.step}: training has diverged: the loss began at "
+            f"{course.first:.2f}, fell to {course.lowest:.2f} and is back at {self._loss:.2f}; "
+            "start anew with a lower optim.lr or optim.clip_norm, or more optim.warmup"
+            + (f" (what was kept on the way: {', '.join(left)})" if left else "")
+        )
 
     def _evaluate(self) -> None:
         """Held-out perplexity; the first process measures it for all."""
