@@ -246,5 +246,3 @@ def test_wrong_sentences_and_settings(elmo: Elmo, tiny: Path) -> None:
         Elmo.from_pretrained(tiny, state="cold")  # type: ignore[arg-type]
     with pytest.raises(ElmoxError, match="dtype='int4'"):
         Elmo.from_pretrained(tiny, dtype="int4")
-    with pytest.raises(ElmoxError, match="no model comes with"):
-        Elmo.from_pretrained()

@@ -15,6 +15,7 @@ from elmox import Elmo, ElmoxError
 try:
     elmo = Elmo.from_pretrained(sys.argv[1], device="cpu")
     print(elmo.found, elmo.encode("a word or two").shape)
+    assert "torch._dynamo" not in sys.modules, "torch's compiler takes seconds to import"
 except ElmoxError as error:
     print("ElmoxError:", error)
 """

@@ -15,6 +15,7 @@ T = TypeVar("T")
 Activation = Literal["relu", "tanh"]
 Inventory = Literal["bytes", "unicode"]
 
+BUNDLED = "english-small"  # the name of the model that comes with elmox
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 NUM_BYTE_CHARACTERS = 262  # 256 bytes, 5 special marks, and row 0 for the padding token
 

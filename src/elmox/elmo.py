@@ -1,6 +1,6 @@
 """The user's class: text in, ELMo vectors out.
 
-    elmo = Elmo.from_pretrained("weights.hdf5")
+    elmo = Elmo.from_pretrained()                                    # or a path: "weights.hdf5"
     elmo.encode(["I will buy you a present."])                       # (1, D)
     elmo.encode_tokens([["Live", "in", "the", "present"]])           # [(4, D)]
     elmo.predict("I will buy you a ___.")                            # if it has a softmax
@@ -19,10 +19,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
+from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 from elmox.hub import load_checkpoint, write_directory
 from elmox.model.batched import BatchOptions, encode_batches
-from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer
+from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
 from elmox.model.evaluation import Evaluation
 from elmox.model.language_model import (
     Direction,
@@ -68,7 +69,7 @@ class Elmo:
         self.found = checkpoint.found
         self.config = checkpoint.config
         self.mixes = dict(checkpoint.mixes)
-        self._checkpoint = checkpoint
+        self._checkpoint = replace(checkpoint, tensors={})  # the biLM has them
         self._warm_state = checkpoint.warm_state
         self._state: StateMode = "zero"
         self.reader = Reader(build_bilm(checkpoint, source), build_indexer(checkpoint, source))
@@ -91,9 +92,10 @@ class Elmo:
         """Load a model.
 
         Args:
-            path: an elmox model directory; AI2's weights.hdf5 with its options file beside it; an
-                NLPL zip; an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What
-                was recognised stands in the attribute `found`.
+            path: None (or "english-small") for the English model that comes with elmox; an elmox
+                model directory; AI2's weights.hdf5 with its options file beside it; an NLPL zip; an
+                AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What was recognised
+                stands in the attribute `found`.
             options: the options file of legacy weights, where it does not lie beside them.
             vocab: the vocabulary of a legacy word model or of `token_embeddings`.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
@@ -106,12 +108,8 @@ class Elmo:
             dtype: "float32", "bfloat16" or "float16"; "int8" for a CPU: the LSTMs' products run in
                 8-bit integers, the rest and what is saved in float32.
         """
-        if path is None:
-            raise ElmoxError(
-                "no model comes with this version of elmox: give the path of one to from_pretrained"
-            )
         checkpoint = load_checkpoint(path, options, vocab, token_embeddings, softmax, softmax_vocab)
-        elmo = cls(checkpoint, str(path))
+        elmo = cls(checkpoint, BUNDLED if path is None else str(path))
         elmo.to(device or ("cpu" if _dtype(dtype) == torch.int8 else default_device()), dtype)
         elmo.state = state
         return elmo
@@ -344,14 +342,30 @@ class Elmo:
         """The legacy behaviour as an object of its own: row by row, state runs on between calls."""
         return StatefulElmo(self)
 
-    def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
+    def save_pretrained(
+        self,
+        path: str | Path,
+        *,
+        dtype: str | torch.dtype | None = None,
+        card: str | None = None,
+        force: bool = False,
+    ) -> None:
         """Write a model directory that `from_pretrained` reads.
 
         Args:
             path: the directory to make; it appears whole or not at all.
+            dtype: "float16" or "bfloat16" store everything at half the size; whoever loads it
+                computes with the rounded weights, in float32 by default. None: as it is here.
+            card: a model card, in Markdown, instead of the plain one; `{facts}` in it becomes the
+                table of what the model is.
             force: replace what is there.
         """
-        write_directory(self.checkpoint(), Path(path), force)
+        checkpoint = self.checkpoint()
+        if dtype is not None:
+            if _dtype(dtype) == torch.int8:
+                raise ElmoxError("dtype='int8' is a way to run and not to store: use 'float16'")
+            checkpoint = in_precision(checkpoint, _dtype(dtype))
+        write_directory(checkpoint, Path(path), force, card)
 
     def checkpoint(self) -> Checkpoint:
         """The model as a value, with its present mixes and warm state, for converters."""

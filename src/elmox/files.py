@@ -54,6 +54,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
             for file in temporary.rglob("*"):
                 if file.is_file():
                     _sync(file)
+                    file.chmod(0o666 & ~_umask())  # safetensors hides its files from others
             temporary.chmod(0o777 & ~_umask())
             replaced = None
             if path.exists() or path.is_symlink():

@@ -9,6 +9,9 @@ mixes.safetensors     learned mixes, by name               (if any)
 characters.json       inventory of code points             (ELMoForManyLangs models)
 words.json            input vocabulary                     (models that read word ids)
 README.md             the model card
+
+Weights are stored in float32 or, at half the size, in float16. The bundled English model is such a
+directory too, `models/english-small` inside the package.
 """
 
 import json
@@ -16,12 +19,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from elmox.config import LstmConfig, config_from_dict
+from elmox.config import BUNDLED, LstmConfig, config_from_dict
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
 from elmox.legacy.ai2_softmax import read_ai2_softmax
@@ -40,10 +44,28 @@ VOCAB_FILE = "vocab.txt"
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FILES = ("*.json", "*.safetensors", "*.hdf5", "*.pkl", "*.dic", "vocab.txt")
+_CARD = """---
+library_name: elmox
+tags: [elmo, bilm, contextual-embeddings]
+---
+
+# An ELMo biLM for elmox
+
+Made from: {found}.
+
+{facts}
+
+```python
+from elmox import Elmo
+
+elmo = Elmo.from_pretrained("path/to/this/directory")
+vectors = elmo.encode_tokens([["Live", "in", "the", "present"]])
+```
+"""
 
 
 def load_checkpoint(
-    path: str | Path,
+    path: str | Path | None = None,
     options: str | Path | None = None,
     vocab: str | Path | None = None,
     token_embeddings: str | Path | None = None,
@@ -53,18 +75,15 @@ def load_checkpoint(
     """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
 
     Args:
-        path: a directory, an .hdf5, .zip or .tar.gz file, or a hub id (`owner/name`).
+        path: a directory, an .hdf5, .zip or .tar.gz file, or a hub id (`owner/name`); None or
+            `english-small` for the model that comes with elmox.
         options: the options file of legacy weights, where it does not lie beside them.
         vocab: the input vocabulary of legacy word models and of `token_embeddings`.
         token_embeddings: bilm-tf's cached token vectors.
         softmax: AI2's softmax file, for models that have none of their own.
         softmax_vocab: the vocabulary of `softmax`.
     """
-    where = Path(path)
-    if not where.exists():
-        if isinstance(path, Path) or not _HUB_ID.fullmatch(path):
-            raise ElmoxError(f"{path} does not exist: give a model directory or a checkpoint file")
-        where = _download(path)
+    where = _located(path)
     if is_model_directory(where):
         for name, given in (
             ("options", options),
@@ -81,13 +100,24 @@ def load_checkpoint(
     return _with_softmax(checkpoint, _path(softmax), _path(softmax_vocab))
 
 
+def bundled_model() -> Path:
+    """The directory of the model that comes with elmox."""
+    folder = Path(str(files("elmox").joinpath("models", BUNDLED)))
+    if not is_model_directory(folder):
+        raise ElmoxError(
+            f"{BUNDLED}, the model that comes with elmox, is not in {folder}: install elmox with "
+            "pip, or give the path of another model"
+        )
+    return folder
+
+
 def is_model_directory(path: Path) -> bool:
     """Whether this is a directory that `write_directory` made (or something meant to be one)."""
     return (path / "model.safetensors").is_file()
 
 
 def read_directory(folder: Path) -> Checkpoint:
-    """Read our own format."""
+    """Read our own format. Weights come as float32, whatever precision they are stored in."""
     settings = read_json(folder / "config.json")
     if settings.pop("model_type", None) != MODEL_TYPE:
         raise ElmoxError(f"{folder}/config.json is not an ELMo model's (model_type is not 'elmo')")
@@ -102,7 +132,7 @@ def read_directory(folder: Path) -> Checkpoint:
     num_characters = char_cnn.num_characters if char_cnn and spells_unicode else None
     return Checkpoint(
         config=config,
-        tensors=read_tensors(folder / "model.safetensors"),
+        tensors=_read_float32(folder / "model.safetensors"),
         found=f"elmox model directory {folder.resolve().name}",
         characters=_read_strings(folder / "characters.json", num_characters, CHARACTER_MARKS),
         words=_read_strings(
@@ -116,8 +146,18 @@ def read_directory(folder: Path) -> Checkpoint:
     )
 
 
-def write_directory(checkpoint: Checkpoint, folder: Path, force: bool = False) -> None:
-    """Write our own format; the directory appears whole or not at all."""
+def write_directory(
+    checkpoint: Checkpoint, folder: Path, force: bool = False, card: str | None = None
+) -> None:
+    """Write our own format; the directory appears whole or not at all.
+
+    Args:
+        checkpoint: what to write, in the precision it has (see `in_precision`).
+        folder: the directory to make.
+        force: replace what is there.
+        card: the model card, a Markdown text of the author's; `{facts}` in it becomes the table of
+            what the model is. None for a card that says no more than that.
+    """
     refuse_existing(folder, force)
     if folder.is_dir() and any(folder.iterdir()) and not is_model_directory(folder):
         raise ElmoxError(f"{folder} holds other things than a model: choose another name")
@@ -138,7 +178,25 @@ def write_directory(checkpoint: Checkpoint, folder: Path, force: bool = False) -
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
                 (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-        (new / "README.md").write_text(_card(checkpoint), encoding="utf-8")
+        text = _CARD.replace("{found}", checkpoint.found) if card is None else card
+        text = text.replace("{facts}", _facts(checkpoint))
+        (new / "README.md").write_text(text, encoding="utf-8")
+
+
+def _located(path: str | Path | None) -> Path:
+    """Where a model lies on this machine; one of the hub is fetched first."""
+    if path is None:
+        return bundled_model()
+    where = Path(path)
+    if where.exists():
+        return where
+    if path == BUNDLED:
+        return bundled_model()
+    if isinstance(path, Path) or not _HUB_ID.fullmatch(path):
+        raise ElmoxError(
+            f"{path} does not exist: give a model directory, a checkpoint file, or {BUNDLED}"
+        )
+    return _download(path)
 
 
 def _with_softmax(checkpoint: Checkpoint, softmax: Path | None, vocab: Path | None) -> Checkpoint:
@@ -171,7 +229,12 @@ def _read_softmax(folder: Path) -> Softmax:
     words = read_vocab(folder / VOCAB_FILE).words
     if words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
         raise ElmoxError(f"{folder / VOCAB_FILE} does not begin with {', '.join(SPECIAL_WORDS)}")
-    return Softmax(read_tensors(folder / SOFTMAX_FILE), words, str(folder / SOFTMAX_FILE))
+    return Softmax(_read_float32(folder / SOFTMAX_FILE), words, str(folder / SOFTMAX_FILE))
+
+
+def _read_float32(path: Path) -> dict[str, Tensor]:
+    """The arrays of a file; what is stored in half the precision has the very same values."""
+    return {name: tensor.float() for name, tensor in read_tensors(path).items()}
 
 
 def _mix_tensors(mixes: Mapping[str, Mix]) -> dict[str, Tensor]:
@@ -198,7 +261,7 @@ def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
 def _read_state(path: Path, lstm: LstmConfig) -> LstmState | None:
     if not path.is_file():
         return None
-    tensors = read_tensors(path)
+    tensors = _read_float32(path)
     rows = (lstm.num_layers, lstm.num_directions, 1)
     return LstmState(
         _checked(tensors, "hidden", (*rows, lstm.projection_dim), path),
@@ -249,37 +312,26 @@ def _download(hub_id: str) -> Path:
         ) from error
 
 
-def _card(checkpoint: Checkpoint) -> str:
+def _facts(checkpoint: Checkpoint) -> str:
+    """What a model is, as a table for its card."""
     config = checkpoint.config
     lstm = config.lstm
     encoder = "word ids" if config.char_cnn is None else f"{config.char_cnn.inventory} of each word"
     directions = "bidirectional" if lstm.bidirectional else "forward"
-    return f"""---
-library_name: elmox
-tags: [elmo, bilm, contextual-embeddings]
----
-
-# An ELMo biLM for elmox
-
-Made from: {checkpoint.found}.
-
+    weights = list(checkpoint.tensors.values())
+    numbers = f"{sum(tensor.numel() for tensor in weights):,} in {weights[0].dtype}"
+    predicts = f"{len(checkpoint.softmax.vocab):,} words" if checkpoint.softmax else "no"
+    return f"""\
 | | |
 |---|---|
 | reads | {encoder} |
 | LSTMs | {directions}, {lstm.num_layers} x {lstm.cell_dim} cells -> {lstm.projection_dim} |
 | layers x width of a vector | {config.num_layers} x {config.dim} |
+| parameters of the biLM | {numbers.replace("torch.", "")} |
 | tokeniser | {config.text.tokenizer} |
-| softmax (predicts words) | {"yes" if checkpoint.softmax else "no"} |
+| softmax (predicts words) | {predicts} |
 | warm start state | {"yes" if checkpoint.warm_state else "no"} |
-| mixes | {", ".join(checkpoint.mixes) or "none"} |
-
-```python
-from elmox import Elmo
-
-elmo = Elmo.from_pretrained("path/to/this/directory")
-vectors = elmo.encode_tokens([["Live", "in", "the", "present"]])
-```
-"""
+| mixes | {", ".join(checkpoint.mixes) or "none"} |"""
 
 
 def _path(path: str | Path | None) -> Path | None:

@@ -6,16 +6,20 @@ from typing import Any, cast
 import typer
 
 from elmox.cli.model_options import Json, ModelPath, Options, TokenFile, VocabFile
+from elmox.config import BUNDLED
 
 
 def command(
-    model: ModelPath,
+    model: ModelPath = BUNDLED,
     options: Options = None,
     vocab: VocabFile = None,
     token_embeddings: TokenFile = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a model is: format, architecture, size, what is stored with it."""
+    """Say what a model is, the one that comes with elmox where none is given.
+
+    Format, architecture, size, what is stored with it.
+    """
     facts = _facts(model, options, vocab, token_embeddings)
     if as_json:
         typer.echo(json.dumps(facts, ensure_ascii=False))

@@ -5,11 +5,13 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from elmox.config import BUNDLED
+
 ModelPath: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help="A model: elmox directory, weights.hdf5, NLPL zip, AllenNLP model.tar.gz, "
-        "ELMoForManyLangs folder, or hub id.",
+        help=f"A model: {BUNDLED} (comes with elmox), elmox directory, weights.hdf5, NLPL zip, "
+        "AllenNLP model.tar.gz, ELMoForManyLangs folder, or hub id.",
         show_default=False,
     ),
 ]

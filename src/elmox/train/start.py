@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from elmox.errors import ElmoxError
-from elmox.hub import load_checkpoint
+from elmox.hub import VOCAB_FILE, load_checkpoint
 from elmox.model.checkpoint import Checkpoint, Softmax, build_indexer
 from elmox.model.init import random_bilm
 from elmox.model.softmax import FullSoftmax
@@ -36,9 +37,10 @@ def starting_point(recipe: Recipe, corpus: Corpus) -> Checkpoint:
     if start.softmax is None:
         return replace(start, softmax=fresh_softmax(recipe, corpus, start))
     if start.softmax.vocab != corpus.vocab():
+        vocab = Path(start.softmax.source).with_name(VOCAB_FILE)
         raise ElmoxError(
             f"{recipe.model.start} predicts other words than those of {corpus.path}: prepare the "
-            f"text with --vocab {recipe.model.start}/vocab.txt, or use elmox finetune"
+            f"text with --vocab {vocab}, or use elmox finetune"
         )
     return start
 

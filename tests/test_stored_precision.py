@@ -1,0 +1,179 @@
+"""Model directories at half the size, with a warm state and a card of their own."""
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from language_models import TinyLm, tiny_lm
+from safetensors.torch import load_file
+from shell import assert_one_line, run_here
+
+from elmox import Elmo, ElmoxError
+from elmox.hub import load_checkpoint, write_directory
+from elmox.model.checkpoint import Checkpoint, in_precision
+
+SENTENCES = [["The", "cat", "sat", "."], [], ["naïve", "天"]]
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory: pytest.TempPathFactory) -> TinyLm:
+    return tiny_lm(tmp_path_factory.mktemp("lm"))
+
+
+@pytest.fixture
+def full(lm: TinyLm, tmp_path: Path) -> Path:
+    """A model directory in float32, with everything that one may hold."""
+    elmo = lm.elmo()
+    elmo.set_mix([1.0, 0.0, -1.0], gamma=1 / 3, name="ner")
+    elmo.warm_up(SENTENCES)
+    elmo.save_pretrained(tmp_path / "full")
+    return tmp_path / "full"
+
+
+def stored_types(folder: Path, name: str) -> set[torch.dtype]:
+    return {tensor.dtype for tensor in load_file(folder / f"{name}.safetensors").values()}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rounded_once_and_computed_in_float32(
+    full: Path, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype=dtype)
+    for name in ("model", "softmax", "state"):
+        assert stored_types(tmp_path / "half", name) == {dtype}
+    assert stored_types(tmp_path / "half", "mixes") == {torch.float32}
+    before, after = load_checkpoint(full), load_checkpoint(tmp_path / "half")
+    assert before.softmax is not None
+    assert after.softmax is not None
+    for whole, half in (
+        (before.tensors, after.tensors),
+        (before.softmax.tensors, after.softmax.tensors),
+        (vars(before.warm_state), vars(after.warm_state)),
+    ):
+        assert whole.keys() == half.keys()
+        for name in whole:
+            assert half[name].dtype == torch.float32
+            assert torch.equal(half[name], whole[name].to(dtype).float())
+            assert not torch.equal(half[name], whole[name])
+    assert after.softmax.vocab == before.softmax.vocab
+    assert after.mixes == before.mixes
+
+
+def test_stored_again_nothing_changes(full: Path, tmp_path: Path) -> None:
+    Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype="float16")
+    half = Elmo.from_pretrained(tmp_path / "half")
+    half.save_pretrained(tmp_path / "again", dtype="float16")
+    half.save_pretrained(tmp_path / "float32")
+    for name in ("model", "softmax", "state"):
+        file = f"{name}.safetensors"
+        stored = (tmp_path / "half" / file).read_bytes()
+        assert (tmp_path / "again" / file).read_bytes() == stored
+        assert stored_types(tmp_path / "float32", name) == {torch.float32}
+    for a, b in zip(
+        half.encode_tokens(SENTENCES, layers="all"),
+        Elmo.from_pretrained(tmp_path / "float32").encode_tokens(SENTENCES, layers="all"),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(half.encode(SENTENCES), Elmo.from_pretrained(full).encode(SENTENCES),
+                               rtol=0, atol=2e-3)  # fmt: skip
+
+
+def test_the_softmax_waits_until_it_is_used(full: Path, tmp_path: Path) -> None:
+    """Whoever wants vectors reads neither softmax nor vocabulary: here they could not be read."""
+    Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype="float16")
+    for name in ("softmax.safetensors", "vocab.txt"):
+        (tmp_path / "half" / name).write_bytes(b"\xff\xff")
+    elmo = Elmo.from_pretrained(tmp_path / "half", state="warm")
+    assert elmo.encode(SENTENCES).shape == (3, elmo.dim)
+    with pytest.raises(ElmoxError, match=r"vocab\.txt is not UTF-8"):
+        elmo.predict("a ___ .")
+
+
+def test_values_too_large_for_float16(full: Path, tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(full)
+    tensors = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
+    tensors["lstm.1.bias"][0, 0] = 7e4
+    large = replace(checkpoint, tensors=tensors)
+    with pytest.raises(ElmoxError, match=r"lstm\.1\.bias of the biLM has values beyond 65,504"):
+        in_precision(large, torch.float16)
+    assert torch.isfinite(in_precision(large, torch.bfloat16).tensors["lstm.1.bias"]).all()
+    write_directory(large, tmp_path / "large")
+    with pytest.raises(ElmoxError, match="a way to run and not to store"):
+        Elmo.from_pretrained(full).save_pretrained(tmp_path / "int8", dtype="int8")
+    assert not (tmp_path / "int8").exists()
+
+
+def test_convert_stores_all_of_it(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "card.md").write_text("---\nlicense: cc-by-sa-4.0\n---\n# Mine\n\n{facts}\n\nEnd\n")
+    (tmp_path / "text.txt").write_text("The cat sat . It is naïve .\n\nThe cat .\n", "utf-8")
+    arguments = ["convert", full, tmp_path / "half", "--dtype", "float16", "--raw"]
+    arguments += ["--warm-up", tmp_path / "text.txt", "--card", tmp_path / "card.md"]
+    code, out, err = run_here(arguments, capsys)
+    assert (code, out) == (0, ""), err
+    assert stored_types(tmp_path / "half", "model") == {torch.float16}
+    card = (tmp_path / "half" / "README.md").read_text("utf-8")
+    assert card.startswith("---\nlicense: cc-by-sa-4.0\n---\n# Mine\n\n| | |\n")
+    assert card.endswith("| mixes | ner |\n\nEnd\n")
+    assert "in float16 |" in card
+    assert "| softmax (predicts words) | 11 words |" in card
+    elmo = Elmo.from_pretrained(full)
+    elmo.warm_up(["The cat sat .", "It is naïve .", "The cat ."])
+    state, stored = elmo.checkpoint().warm_state, load_checkpoint(tmp_path / "half").warm_state
+    assert state is not None
+    assert stored is not None
+    assert torch.equal(stored.cell, state.cell.half().float())
+    assert torch.equal(stored.hidden, state.hidden.half().float())
+
+
+def test_everyone_may_read_what_was_written(full: Path) -> None:
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in full.iterdir()}
+    assert set(modes.values()) == {modes["config.json"]}
+
+
+@pytest.mark.parametrize(
+    "more", [["--dtype", "float16"], ["--warm-up", "text.txt"], ["--card", "card.md"]]
+)
+def test_ai2s_format_has_no_place_for_it(
+    more: list[object], full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run_here(["convert", full, tmp_path / "out.hdf5", *more], capsys)
+    assert_one_line(*result, "AI2's format holds float32 weights and nothing else")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_card_that_cannot_be_read(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latin.md").write_bytes(b"na\xefve")
+    for name, says in (("missing.md", "No such file"), ("latin.md", "not UTF-8")):
+        arguments = ["convert", full, tmp_path / "out", "--card", tmp_path / name]
+        assert_one_line(*run_here(arguments, capsys), name, says)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("new_vocab", [False, True])
+def test_finetuning_goes_on_from_float16(
+    full: Path, new_vocab: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype="float16")
+    (tmp_path / "domain.txt").write_text("the cat sat .\nThe naïve cat .\n\n" * 12, "utf-8")
+    out = tmp_path / "out"
+    arguments = ["finetune", tmp_path / "half", tmp_path / "domain.txt", "--out", out, "--json"]
+    arguments += ["--new-vocab", "--min-count", 1] if new_vocab else []
+    code, shown, err = run_here([*arguments, "--hold-out", 3, "--device", "cpu"], capsys)
+    assert code == 0, err
+    report = json.loads(shown)
+    assert report["after"] < report["before"]
+    tuned: Checkpoint = load_checkpoint(out / "model")
+    assert tuned.softmax is not None
+    assert stored_types(out / "model", "model") == {torch.float32}
+    start = load_checkpoint(out / "start")
+    half = load_checkpoint(tmp_path / "half")
+    assert all(torch.equal(start.tensors[name], half.tensors[name]) for name in half.tensors)
