@@ -84,7 +84,7 @@ def embed_file(
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
     format = line_format(source, raw)
     settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
-    job = {**settings, "input": _identity(source), "model": _fingerprint(elmo)}
+    job = {**settings, "input": _identity(source), "model": fingerprint(elmo)}
     about = {**settings, "model": elmo.found, "tokenizer": elmo.config.text.tokenizer}
     num_lines = num_tokens = 0
     with open_writer(
@@ -148,8 +148,14 @@ def _identity(source: str) -> Any:
     return [os.path.realpath(source), status.st_size, status.st_mtime_ns]
 
 
-def _fingerprint(elmo: Elmo) -> str:
-    """A digest of everything in the model that a vector depends on."""
+def fingerprint(elmo: Elmo) -> str:
+    """A digest of everything that a vector depends on: the model, and how it is run."""
+    parts = (model_digest(elmo), elmo.mixes, elmo.device.type, elmo.dtype)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def model_digest(elmo: Elmo) -> str:
+    """A digest of a model's architecture, vocabularies, weights and start state."""
     checkpoint = elmo.checkpoint()
     tensors = dict(checkpoint.tensors)
     if elmo.state == "warm" and checkpoint.warm_state is not None:
@@ -157,9 +163,7 @@ def _fingerprint(elmo: Elmo) -> str:
         tensors |= {"warm_state.hidden": state.hidden, "warm_state.cell": state.cell}
     with ThreadPoolExecutor(_HASHING_THREADS) as pool:
         digests = list(pool.map(lambda name: digest({name: tensors[name]}), sorted(tensors)))
-    vocabularies = (checkpoint.characters, checkpoint.words)
-    where = (elmo.device.type, elmo.dtype)
-    parts = (checkpoint.config, checkpoint.mixes, vocabularies, where, digests)
+    parts = (checkpoint.config, checkpoint.characters, checkpoint.words, digests)
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -12,7 +12,7 @@ there is nothing else to keep.
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from torch import Tensor
@@ -54,7 +54,7 @@ class RunProgress:
     perplexity: float | None = None
     best_perplexity: float | None = None
     num_worse: int = 0
-    course: LossCourse = LossCourse()
+    course: LossCourse = field(default_factory=LossCourse)
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 

@@ -5,7 +5,6 @@ together with a corpus determines a run to the last bit on a CPU, so the resolve
 beside every checkpoint and compared when a run goes on.
 """
 
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
 from elmox.errors import ElmoxError
+from elmox.settings import above, at_least, read_settings, share, to_toml
 
 Input = Literal["characters", "words", "both"]
 
@@ -93,7 +93,7 @@ class SoftmaxRecipe:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        _at_least(1, "softmax.samples", self.samples)
+        at_least(1, "softmax.samples", self.samples)
 
 
 @dataclass(frozen=True)
@@ -130,16 +130,14 @@ class TrainRecipe:
 
     def __post_init__(self) -> None:
         for name in ("rows", "steps", "accumulate"):
-            _at_least(1, f"train.{name}", getattr(self, name))
+            at_least(1, f"train.{name}", getattr(self, name))
         if self.max_steps is not None:
-            _at_least(1, "train.max_steps", self.max_steps)
-        _above(0, "train.epochs", self.epochs)
+            at_least(1, "train.max_steps", self.max_steps)
+        above(0, "train.epochs", self.epochs)
         if not 0 <= self.seed < 2**63:
             raise ElmoxError(f"train.seed is {self.seed}, expected from 0 to below 2**63")
         for name in ("dropout", "reset"):
-            if not 0 <= getattr(self, name) < 1:
-                given = getattr(self, name)
-                raise ElmoxError(f"train.{name} is {given}, expected from 0 to below 1")
+            share(f"train.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -175,9 +173,9 @@ class OptimRecipe:
 
     def __post_init__(self) -> None:
         for name in ("lr", "initial_accumulator", "eps"):
-            _above(0, f"optim.{name}", getattr(self, name))
+            above(0, f"optim.{name}", getattr(self, name))
         for name in ("warmup", "clip_norm", "weight_decay", "final_lr"):
-            _at_least(0, f"optim.{name}", getattr(self, name))
+            at_least(0, f"optim.{name}", getattr(self, name))
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ElmoxError(f"optim.betas is {self.betas}, expected from 0 to below 1")
 
@@ -204,9 +202,9 @@ class ReportRecipe:
 
     def __post_init__(self) -> None:
         for name in ("log_every", "eval_rows", "save_every"):
-            _at_least(1, f"report.{name}", getattr(self, name))
+            at_least(1, f"report.{name}", getattr(self, name))
         for name in ("eval_every", "patience"):
-            _at_least(0, f"report.{name}", getattr(self, name))
+            at_least(0, f"report.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ class Recipe:
 
     def to_toml(self) -> str:
         """The resolved recipe as a TOML file that `read_recipe` reads back."""
-        return "\n".join(_toml_table(name, values) for name, values in asdict(self).items())
+        return to_toml(asdict(self))
 
     def differences(self, other: "Recipe") -> list[str]:
         """Names of the settings that change what is learned and differ from another recipe's.
@@ -245,64 +243,9 @@ class Recipe:
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     """Read a recipe and change it by `key=value` settings, as `--set` gives them."""
-    try:
-        values = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist: give a recipe, a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ElmoxError(f"{path} is not TOML: {error}") from error
-    for setting in settings:
-        _set(values, setting)
-    return recipe_from_dict(values, str(path))
+    return recipe_from_dict(read_settings(path, settings), str(path))
 
 
 def recipe_from_dict(values: Mapping[str, Any], source: str) -> Recipe:
     """Check untrusted values and make the recipe."""
     return validated(Recipe, values, source)
-
-
-def _set(values: dict[str, Any], setting: str) -> None:
-    key, equals, text = setting.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts) or len(parts) < 2:
-        raise ElmoxError(f"--set {setting}: expected section.key=value, as in --set optim.lr=0.1")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string: a shell eats quotes
-    table: Any = values
-    for part in parts[:-1]:
-        table = table.setdefault(part, {})
-        if not isinstance(table, dict):
-            raise ElmoxError(f"--set {setting}: {part} is not a section")
-    table[parts[-1]] = value
-
-
-def _toml_table(name: str, values: Mapping[str, Any]) -> str:
-    plain = {k: v for k, v in values.items() if not isinstance(v, dict) and v is not None}
-    lines = [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in plain.items()), ""]
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            lines.append(_toml_table(f"{name}.{key}", value))
-    return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return repr(value)
-
-
-def _at_least(least: int, name: str, given: float) -> None:
-    if not least <= given < math.inf:
-        raise ElmoxError(f"{name} is {given}, expected at least {least}")
-
-
-def _above(bound: int, name: str, given: float) -> None:
-    if not bound < given < math.inf:
-        raise ElmoxError(f"{name} is {given}, expected more than {bound}")
