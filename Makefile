@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 
 .PHONY: demo test lint format bench clean
 
-demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.installed-demo
+	$(BIN)/python examples/train_tiny.py
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope
@@ -34,15 +34,15 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/memory.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -e .
+$(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e '.[plots]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
-	touch $@ $(VENV)/.installed
+	touch $@ $(VENV)/.installed-demo

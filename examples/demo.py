@@ -1,125 +1,295 @@
-"""What `make demo` does: from raw text to a trained biLM and its vectors, in about two minutes.
+"""What a word means here, by an English model: `python examples/demo.py [MODEL]`.
 
-The text is prose that every machine with Python has: the standard library's docstrings and the
-language reference, every tenth document held out. The model is tiny; its vectors know Python's
-documentation and little else.
+Words with two senses, three sentences for each. A vector that ignores context cannot tell the
+senses apart; ELMo's upper layers can. Printed as tables, drawn as a picture; then the likeliest
+words for a gap, and vectors in a file. Everything is computed when it is shown.
 """
 
-import importlib
-import inspect
-import pkgutil
 import sys
-import tempfile
 import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from elmox import Elmo, open_vectors
 from elmox.bulk.embed import embed_file
-from elmox.train.corpus import open_corpus
-from elmox.train.loop import train
-from elmox.train.prepare import PrepareOptions, prepare_corpus
-from elmox.train.recipe import read_recipe
-from elmox.train.unigram import unigram_perplexity
+from elmox.plots import NO_MATPLOTLIB, can_draw, save_picture
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "tiny.toml"
-# Importing these opens windows, browsers or sockets, or prints.
-LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtledemo", "turtle"}
-SENTENCES = ["The function returns a list of strings.", "Raise an error if the file is missing."]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-def main() -> None:
-    """Run the demo in a temporary directory."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        text = folder / "text.txt"
-        text.write_text("\n\n".join(documents()), encoding="utf-8")
-        print(f"1. elmox prepare: {text.stat().st_size / 1e6:.1f} MB of Python's documentation.")
-        options = PrepareOptions(raw=True, hold_out=10, vocab_size=10_000)
-        info = prepare_corpus([str(text)], folder / "corpus", options)
-        corpus = open_corpus(folder / "corpus")
-        unigram = unigram_perplexity(corpus)
-        print(f"   {info.train.num_tokens:,} tokens, {info.vocab_size:,} words to predict.")
-
-        print("\n2. elmox train recipes/tiny.toml")
-        recipe = read_recipe(RECIPE, [f'data.dir="{folder / "corpus"}"'])
-        began = time.monotonic()
-        outcome = train(recipe, folder / "run", say=lambda message: print(f"   {message}"))
-        print(f"   {time.monotonic() - began:.0f} s.")
-        if outcome.signal is not None:
-            sys.exit(128 + outcome.signal)
-
-        best = outcome.best_perplexity
-        assert best is not None  # a tenth of the documents is held out
-        print(
-            f"\n3. Held-out perplexity (full softmax): {best:.1f}, that is {best / unigram:.0%} of "
-            f"the unigram model's {unigram:.1f}."
-        )
-
-        elmo = Elmo.from_pretrained(folder / "run" / "best")
-        print("\n4. elmox embed: every word gets a vector that depends on its sentence.")
-        for sentence, vectors in zip(SENTENCES, elmo.encode_tokens(SENTENCES), strict=True):
-            print(f"   {vectors.shape!s:<10} {' '.join(elmo.tokenize(sentence))}")
-        source, output = folder / "sentences.txt", folder / "vectors.hdf5"
-        source.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-        embed_file(elmo, str(source), output, raw=True, dtype="float16")
-        with open_vectors(output) as stored:
-            print(f"   {output.name}: {len(stored)} entries, entry 1 is {stored[1].shape}")
-
-        print('\n5. elmox predict "The function ___ a list of strings ."')
-        words = ["The", "function", "___", "a", "list", "of", "strings", "."]
-        for guess in elmo.predict(words, 2, k=3):
-            print(f"   {guess.probability:.2f} {guess.word}")
+OUTPUT = Path("demo-output")
+GAPS = [
+    "The capital of France is ___.",
+    "She drank a cup of ___ before breakfast.",
+    "The orchestra played a ___ by Beethoven.",
+]
 
 
-def documents() -> Iterator[str]:
-    """The language reference, then the docstrings of each module of the standard library."""
-    from pydoc_data.topics import topics
+@dataclass(frozen=True)
+class Homonym:
+    """A word with two senses, and as many sentences for each."""
 
-    yield from (_paragraphs(topics[name]) for name in sorted(topics))
-    names = sorted(set(sys.stdlib_module_names) - LEFT_OUT)
-    for name in names:
-        for module in _modules(name):
-            found = list(dict.fromkeys(_docstrings(module)))
-            if found:
-                yield "\n".join(map(_paragraphs, found))
+    word: str
+    senses: tuple[str, str]
+    sentences: tuple[tuple[str, ...], tuple[str, ...]]
 
+    @property
+    def all_sentences(self) -> list[str]:
+        """Those of the first sense, then those of the second."""
+        return [*self.sentences[0], *self.sentences[1]]
 
-def _modules(name: str) -> Iterator[ModuleType]:
-    """A module and its submodules, as far as this machine has them."""
-    if name.startswith("_"):
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            module = importlib.import_module(name)
-        except (ImportError, OSError):
-            return
-        yield module
-        for child in pkgutil.iter_modules(getattr(module, "__path__", ())):
-            if not child.name.startswith("_") and child.name not in ("test", "tests"):
-                yield from _modules(f"{name}.{child.name}")
+    @property
+    def pairs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Pairs of sentences, as places in `all_sentences`: of the same sense, of both senses."""
+        number = len(self.sentences[0])
+        first, second = range(number), range(number, 2 * number)
+        return [*combinations(first, 2), *combinations(second, 2)], list(product(first, second))
 
 
-def _docstrings(module: ModuleType) -> Iterator[str]:
-    yield inspect.getdoc(module) or ""
-    for _, thing in sorted(vars(module).items()):
-        if getattr(thing, "__module__", None) != module.__name__:
-            continue
-        yield inspect.getdoc(thing) or ""
-        if inspect.isclass(thing):
-            for _, member in sorted(vars(thing).items()):
-                text = getattr(member, "__doc__", None)
-                yield inspect.cleandoc(text) if callable(member) and text else ""
+HOMONYMS = [
+    Homonym(
+        "present",
+        ("gift", "now"),
+        (
+            (
+                "I will buy you a present.",
+                "He gave his mother a present for her birthday.",
+                "She wrapped the present in red paper.",
+            ),
+            (
+                "Live in the present, not the past.",
+                "The castle has been a museum from 1952 to the present.",
+                "The novel moves between the present and her childhood.",
+            ),
+        ),
+    ),
+    Homonym(
+        "play",
+        ("theatre", "sport"),
+        (
+            (
+                "Shakespeare wrote the play in 1606.",
+                "The actors rehearsed a new play for weeks.",
+                "Her first play opened on Broadway.",
+            ),
+            (
+                "Chico Ruiz made a spectacular play on the grounder.",
+                "The referee stopped play after the foul.",
+                "Rain delayed play on the second day of the match.",
+            ),
+        ),
+    ),
+    Homonym(
+        "bank",
+        ("river", "money"),
+        (
+            (
+                "The village lies on the east bank of the Rhine.",
+                "We sat on the grassy bank and watched the boats.",
+                "The boys fished from the bank of the river.",
+            ),
+            (
+                "She opened an account at the bank.",
+                "The bank raised its interest rates.",
+                "He borrowed the money from a bank in London.",
+            ),
+        ),
+    ),
+    Homonym(
+        "spring",
+        ("season", "water"),
+        (
+            (
+                "The trees flower in early spring.",
+                "The army attacked in the spring of 1943.",
+                "Last spring was unusually cold.",
+            ),
+            (
+                "The stream rises from a spring in the hills.",
+                "They drank from the cold spring behind the house.",
+                "A hot spring feeds the pool with mineral water.",
+            ),
+        ),
+    ),
+    Homonym(
+        "bat",
+        ("animal", "club"),
+        (
+            (
+                "A bat hung upside down in the cave.",
+                "This species of bat feeds on insects.",
+                "At dusk a bat flew out of the barn.",
+            ),
+            (
+                "He hit the ball with his bat.",
+                "The player broke a wooden bat at home plate.",
+                "She swung the bat and missed.",
+            ),
+        ),
+    ),
+    Homonym(
+        "rock",
+        ("stone", "music"),
+        (
+            (
+                "The church was cut out of solid rock.",
+                "A huge rock fell onto the road.",
+                "The cliff consists of volcanic rock.",
+            ),
+            (
+                "The band mixed jazz with rock.",
+                "He listened to rock and folk music.",
+                "The album was a return to hard rock.",
+            ),
+        ),
+    ),
+]
 
 
-def _paragraphs(text: str) -> str:
-    """One paragraph a line, so that sentences are not cut where lines were."""
-    blocks = text.strip().split("\n\n")
-    return "\n".join(" ".join(block.split()) for block in blocks if block.strip())
+def main(model: str | Path | None = None, output: Path = OUTPUT) -> None:
+    """Run the demo.
+
+    Args:
+        model: any model with a softmax; the one that comes with elmox by default.
+        output: a folder for the picture and the vectors.
+    """
+    began = time.monotonic()
+    output.mkdir(parents=True, exist_ok=True)
+    elmo = Elmo.from_pretrained(model)
+    print(f"{elmo.found}: {elmo.num_layers} layers of {elmo.dim} numbers for every word.")
+    found = {homonym.word: similarities(elmo, homonym) for homonym in HOMONYMS}
+    present = HOMONYMS[0]
+
+    print("\n1. The same word in other sentences: how alike are its vectors?\n")
+    compare_sentences(present, found[present.word])
+    print("\n2. Words with two senses: mean similarity within a sense and across senses.\n")
+    compare_senses(HOMONYMS, found)
+
+    print(f"\n3. All sentences with {present.word!r}, as a picture.\n")
+    if can_draw():
+        for path in save_picture(draw(present, found[present.word]), output / present.word):
+            print(f"   {path}")
+    else:
+        print(f"   {NO_MATPLOTLIB}")
+
+    print("\n4. It is a language model as well: the likeliest words for a gap.\n")
+    for sentence in GAPS:
+        guesses = elmo.predict(sentence, k=5)
+        print(f"   {sentence}")
+        print("      " + ", ".join(f"{guess.word} {guess.probability:.0%}" for guess in guesses))
+
+    print("\n5. Vectors in a file, an entry a line of the text: layers, words, numbers.\n")
+    write_vectors(elmo, output)
+    print(f"\n{time.monotonic() - began:.1f} s in all.")
+
+
+def similarities(elmo: Elmo, homonym: Homonym) -> NDArray[np.float64]:
+    """Cosines of the word's vectors in all pairs of sentences, layer by layer, (L, S, S)."""
+    tokens = [elmo.tokenize(sentence) for sentence in homonym.all_sentences]
+    layers = elmo.encode_tokens(tokens, layers="all")
+    places = [own.index(homonym.word) for own in tokens]
+    vectors = np.stack([own[:, at] for own, at in zip(layers, places, strict=True)], axis=1)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)  # (L, S, D)
+    cosines: NDArray[np.float64] = np.einsum("lsd,ltd->lst", units, units, dtype=np.float64)
+    return cosines.round(6)  # so that what is equal by construction is equal
+
+
+def nearer(homonym: Homonym, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How often a sentence is nearer to one of its own sense than to one of the other, (L,).
+
+    Of all choices of a sentence, one of its sense and one of the other; equally near counts half.
+    """
+    sense = np.repeat([0, 1], len(homonym.sentences[0]))
+    same = (sense[:, None] == sense) & ~np.eye(len(sense), dtype=bool)
+    other = sense[:, None] != sense
+    own, rest = cosines[:, :, :, None], cosines[:, :, None, :]
+    wins = (own > rest) + 0.5 * (own == rest)  # (L, sentence, of its sense, of the other)
+    chosen = same[:, :, None] & other[:, None, :]
+    share: NDArray[np.float64] = wins[:, chosen].mean(axis=1)
+    return share
+
+
+def compare_sentences(homonym: Homonym, cosines: NDArray[np.float64]) -> None:
+    """Print how alike the word's vector in the first sentence is to those in the others."""
+    first, *others = homonym.all_sentences
+    heads = [f"layer {number}" for number in range(len(cosines))]
+    width = max(map(len, others))
+    print(f"   {homonym.word!r} in {first!r} and in".ljust(width + 6) + columns(heads))
+    for number, sentence in enumerate(others, start=1):
+        values = [f"{value:.2f}" for value in cosines[:, 0, number]]
+        print(f"   {sentence:<{width + 3}}" + columns(values))
+
+
+def compare_senses(homonyms: Sequence[Homonym], found: dict[str, NDArray[np.float64]]) -> None:
+    """Print the mean similarity within a sense and across senses, for every word and layer."""
+    num_layers = len(found[homonyms[0].word])
+    print(" " * 30 + columns([f"layer {number}" for number in range(num_layers)], 16))
+    print(" " * 30 + columns(["same  other"] * num_layers, 16))
+    for homonym in homonyms:
+        cosines = found[homonym.word]
+        means = [
+            [np.mean([layer[pair] for pair in pairs]) for pairs in homonym.pairs]
+            for layer in cosines
+        ]
+        name = f"{homonym.word} ({' / '.join(homonym.senses)})"
+        print(f"   {name:<27}" + columns([f"{a:.2f}   {b:.2f}" for a, b in means], 16))
+    shares = np.mean([nearer(homonym, found[homonym.word]) for homonym in homonyms], axis=0)
+    print(f"\n   {'same sense nearer':<27}" + columns([f"{share:.0%}" for share in shares], 16))
+    print("   (50% is chance: without context a word has one vector, whatever it means.)")
+
+
+def columns(cells: Sequence[str], width: int = 10) -> str:
+    """Cells side by side, to the right."""
+    return "".join(f"{cell:>{width}}" for cell in cells)
+
+
+def draw(homonym: Homonym, cosines: NDArray[np.float64]) -> "Figure":
+    """A panel a layer, sentences by sentences, all with the same colours."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 + 3.2 * len(cosines), 4), layout="constrained")
+    panels = figure.subplots(1, len(cosines), sharey=True, squeeze=False)[0]
+    letters = [chr(ord("A") + number) for number in range(len(homonym.all_sentences))]
+    for number, (axes, layer) in enumerate(zip(panels, cosines, strict=True)):
+        draw_panel(axes, layer, float(cosines.min()))
+        axes.set_title(f"layer {number}")
+        axes.set_xticks(range(len(letters)), letters)
+    labels = [f"{a}  {b}" for a, b in zip(letters, homonym.all_sentences, strict=True)]
+    panels[0].set_yticks(range(len(labels)), labels)
+    senses = " and ".join(homonym.senses)
+    figure.suptitle(f"How alike are the vectors of {homonym.word!r}? Two senses: {senses}")
+    return figure
+
+
+def draw_panel(axes: "Axes", layer: NDArray[np.float64], lowest: float) -> None:
+    """One layer: a coloured table, with lines between the senses."""
+    axes.imshow(layer, cmap="cividis", vmin=lowest, vmax=1.0)
+    axes.tick_params(length=0)
+    for (row, column), value in np.ndenumerate(layer):
+        colour = "black" if value > (lowest + 1.0) / 2 else "white"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
+    for line in (axes.axhline, axes.axvline):
+        line(len(layer) / 2 - 0.5, color="white", linewidth=2)
+
+
+def write_vectors(elmo: Elmo, output: Path) -> None:
+    """Embed all sentences of the demo into a file, and read it back."""
+    sentences = [sentence for homonym in HOMONYMS for sentence in homonym.all_sentences]
+    source, path = output / "sentences.txt", output / "vectors.hdf5"
+    source.write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    embed_file(elmo, str(source), path, raw=True, force=True)
+    with open_vectors(path) as stored:
+        print(f"   {path}: {len(stored)} entries, {path.stat().st_size / 1e6:.1f} MB")
+        for number, sentence in enumerate(sentences[:3]):
+            print(f"   entry {number}: {stored[number].shape!s:<14} {sentence}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -1,0 +1,132 @@
+"""From raw text to a trained biLM and its vectors, in about two minutes on a laptop.
+
+    python examples/train_tiny.py
+
+The text is prose that every machine with Python has: the standard library's docstrings and the
+language reference, every tenth document held out. The model is tiny; its vectors know Python's
+documentation and little else.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from elmox import Elmo, open_vectors
+from elmox.bulk.embed import embed_file
+from elmox.train.corpus import open_corpus
+from elmox.train.loop import train
+from elmox.train.prepare import PrepareOptions, prepare_corpus
+from elmox.train.recipe import read_recipe
+from elmox.train.unigram import unigram_perplexity
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "tiny.toml"
+# Importing these opens windows, browsers or sockets, or prints.
+LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtledemo", "turtle"}
+SENTENCES = ["The function returns a list of strings.", "Raise an error if the file is missing."]
+
+
+def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> None:
+    """Train in a temporary directory.
+
+    Args:
+        texts: documents to train on; Python's documentation by default.
+        settings: of the recipe, to be changed, as `elmox train --set` takes them.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = folder / "text.txt"
+        text.write_text("\n\n".join(texts or documents()), encoding="utf-8")
+        print(f"1. elmox prepare: {text.stat().st_size / 1e6:.1f} MB of text.")
+        options = PrepareOptions(raw=True, hold_out=10, vocab_size=10_000)
+        info = prepare_corpus([str(text)], folder / "corpus", options)
+        corpus = open_corpus(folder / "corpus")
+        unigram = unigram_perplexity(corpus)
+        print(f"   {info.train.num_tokens:,} tokens, {info.vocab_size:,} words to predict.")
+
+        print("\n2. elmox train recipes/tiny.toml")
+        recipe = read_recipe(RECIPE, [f'data.dir="{folder / "corpus"}"', *settings])
+        began = time.monotonic()
+        outcome = train(recipe, folder / "run", say=lambda message: print(f"   {message}"))
+        print(f"   {time.monotonic() - began:.0f} s.")
+        if outcome.signal is not None:
+            sys.exit(128 + outcome.signal)
+
+        best = outcome.best_perplexity
+        assert best is not None  # a tenth of the documents is held out
+        print(
+            f"\n3. Held-out perplexity (full softmax): {best:.1f}, that is {best / unigram:.0%} of "
+            f"the unigram model's {unigram:.1f}."
+        )
+
+        elmo = Elmo.from_pretrained(folder / "run" / "best")
+        print("\n4. elmox embed: every word gets a vector that depends on its sentence.")
+        for sentence, vectors in zip(SENTENCES, elmo.encode_tokens(SENTENCES), strict=True):
+            print(f"   {vectors.shape!s:<10} {' '.join(elmo.tokenize(sentence))}")
+        source, output = folder / "sentences.txt", folder / "vectors.hdf5"
+        source.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+        embed_file(elmo, str(source), output, raw=True, dtype="float16")
+        with open_vectors(output) as stored:
+            print(f"   {output.name}: {len(stored)} entries, entry 1 is {stored[1].shape}")
+
+        print('\n5. elmox predict "The function ___ a list of strings ."')
+        words = ["The", "function", "___", "a", "list", "of", "strings", "."]
+        for guess in elmo.predict(words, 2, k=3):
+            print(f"   {guess.probability:.2f} {guess.word}")
+
+
+def documents() -> Iterator[str]:
+    """The language reference, then the docstrings of each module of the standard library."""
+    from pydoc_data.topics import topics
+
+    yield from (_paragraphs(topics[name]) for name in sorted(topics))
+    names = sorted(set(sys.stdlib_module_names) - LEFT_OUT)
+    for name in names:
+        for module in _modules(name):
+            found = list(dict.fromkeys(_docstrings(module)))
+            if found:
+                yield "\n".join(map(_paragraphs, found))
+
+
+def _modules(name: str) -> Iterator[ModuleType]:
+    """A module and its submodules, as far as this machine has them."""
+    if name.startswith("_"):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = importlib.import_module(name)
+        except (ImportError, OSError):
+            return
+        yield module
+        for child in pkgutil.iter_modules(getattr(module, "__path__", ())):
+            if not child.name.startswith("_") and child.name not in ("test", "tests"):
+                yield from _modules(f"{name}.{child.name}")
+
+
+def _docstrings(module: ModuleType) -> Iterator[str]:
+    yield inspect.getdoc(module) or ""
+    for _, thing in sorted(vars(module).items()):
+        if getattr(thing, "__module__", None) != module.__name__:
+            continue
+        yield inspect.getdoc(thing) or ""
+        if inspect.isclass(thing):
+            for _, member in sorted(vars(thing).items()):
+                text = getattr(member, "__doc__", None)
+                yield inspect.cleandoc(text) if callable(member) and text else ""
+
+
+def _paragraphs(text: str) -> str:
+    """One paragraph a line, so that sentences are not cut where lines were."""
+    blocks = text.strip().split("\n\n")
+    return "\n".join(" ".join(block.split()) for block in blocks if block.strip())
+
+
+if __name__ == "__main__":
+    main()

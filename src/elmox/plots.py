@@ -1,0 +1,180 @@
+"""Pictures of what was found: bars with intervals, and tables of numbers in colour.
+
+Drawn with matplotlib, an optional package, through its objects alone: nothing of a user's own
+matplotlib is changed, and no screen is needed. The colours can be told apart by the colour-blind
+(Okabe and Ito's palette, and cividis).
+"""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmox.errors import ElmoxError
+from elmox.files import write_together
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NO_MATPLOTLIB = "pictures need matplotlib: pip install 'elmox[plots]'"
+
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+_FORMATS: dict[str, dict[str, Any]] = {  # without the date, the same picture is the same file
+    ".png": {"dpi": 160, "metadata": {"Software": None}},
+    ".svg": {"metadata": {"Date": None}},
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Bars of one colour.
+
+    Attributes:
+        name: what the legend calls them; none for no entry.
+        values: their heights, a bar a label.
+        intervals: the ends of their error bars, (low, high) on the same axis.
+    """
+
+    name: str
+    values: Sequence[float]
+    intervals: Sequence[tuple[float, float]] | None = None
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def bars(
+    title: str,
+    ylabel: str,
+    labels: Sequence[str],
+    values: Sequence[float],
+    intervals: Sequence[tuple[float, float]] | None = None,
+    line: float | None = None,
+    line_label: str = "",
+) -> "Figure":
+    """One bar a label.
+
+    Args:
+        title: above the picture.
+        ylabel: what the values are.
+        labels: below the bars.
+        values: their heights.
+        intervals: the ends of the error bars, (low, high) on the axis of the values.
+        line: a value to compare with, drawn across.
+        line_label: what the legend calls it.
+    """
+    return grouped_bars(title, ylabel, labels, [Series("", values, intervals)], line, line_label)
+
+
+def grouped_bars(
+    title: str,
+    ylabel: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    line: float | None = None,
+    line_label: str = "",
+) -> "Figure":
+    """The bars of several series side by side over each label; see `bars`."""
+    figure = _figure(2.5 + 0.9 * len(labels) * max(1.0, 0.6 * len(series)), 4.0)
+    axes = figure.add_subplot()
+    width = 0.8 / len(series)
+    for number, (own, colour) in enumerate(zip(series, _cycled(len(series)), strict=True)):
+        places = [i + (number - (len(series) - 1) / 2) * width for i in range(len(labels))]
+        _draw_series(axes, places, width, own, colour)
+    if line is not None:
+        axes.axhline(line, color="black", linestyle="--", linewidth=1, label=line_label)
+    axes.set_title(title)
+    axes.set_ylabel(ylabel)
+    axes.set_xticks(range(len(labels)), list(labels))
+    axes.margins(y=0.12)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    if line_label or any(own.name for own in series):
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def heatmap(
+    title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
+) -> "Figure":
+    """A table of numbers, coloured by their size.
+
+    Args:
+        title: above the picture.
+        rows: names of the rows.
+        columns: names of the columns.
+        values: a sequence a row.
+    """
+    figure = _figure(2.5 + 0.8 * len(columns), 1.6 + 0.45 * len(rows))
+    axes = figure.add_subplot()
+    everything = [value for cells in values for value in cells]
+    middle = (min(everything) + max(everything)) / 2
+    axes.imshow(values, cmap="cividis", aspect="auto")
+    axes.set_title(title)
+    axes.set_xticks(range(len(columns)), list(columns), rotation=30, ha="right")
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.tick_params(length=0)
+    for row, cells in enumerate(values):
+        for column, value in enumerate(cells):
+            colour = "black" if value > middle else "white"
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+    return figure
+
+
+def picture_files(figure: "Figure", stem: Path) -> dict[Path, Callable[[Path], None]]:
+    """STEM.png and STEM.svg, each with the function that writes it, for `write_together`."""
+
+    def writer(suffix: str) -> Callable[[Path], None]:
+        def write(path: Path) -> None:
+            import matplotlib
+
+            with matplotlib.rc_context({"svg.hashsalt": "elmox"}):
+                figure.savefig(path, format=suffix[1:], **_FORMATS[suffix])
+
+        return write
+
+    return {stem.with_name(stem.name + suffix): writer(suffix) for suffix in _FORMATS}
+
+
+def save_picture(figure: "Figure", stem: Path) -> list[Path]:
+    """Write STEM.png and STEM.svg, in place of any that are there; returns their paths."""
+    files = picture_files(figure, stem)
+    write_together(files, force=True)
+    return list(files)
+
+
+def _figure(width: float, height: float) -> "Figure":
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ElmoxError(NO_MATPLOTLIB) from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _cycled(number: int) -> list[str]:
+    return [_COLOURS[i % len(_COLOURS)] for i in range(number)]
+
+
+def _draw_series(
+    axes: "Axes", places: Sequence[float], width: float, series: Series, colour: str
+) -> None:
+    errors = None
+    tops = list(series.values)
+    if series.intervals is not None:
+        ends = list(zip(series.values, series.intervals, strict=True))
+        errors = [[v - low for v, (low, _) in ends], [high - v for v, (_, high) in ends]]
+        tops = [max(value, high) for value, (_, high) in ends]
+    axes.bar(
+        places, series.values, 0.92 * width, yerr=errors, color=colour, label=series.name or None,
+        error_kw={"elinewidth": 1, "capsize": 3},
+    )  # fmt: skip
+    for place, value, top in zip(places, series.values, tops, strict=True):
+        axes.annotate(
+            f"{value:.1f}", (place, max(top, 0.0)), (0, 2), textcoords="offset points",
+            ha="center", va="bottom", fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},  # above the line
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Labelled text in the formats in which others publish it."""

@@ -1,0 +1,52 @@
+"""JSON lines: an object per line. Several corpora are published like that."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from elmox.errors import ElmoxError
+from elmox.readers.open_text import open_text
+
+Item = TypeVar("Item")
+
+
+def read_json_lines(path: Path, parse: Callable[[dict[str, Any]], Item]) -> Iterator[Item]:
+    """What `parse` makes of each line's object; blank lines are passed over.
+
+    An `ElmoxError` that `parse` raises gets the names of the file and the line in front.
+    """
+    with open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            if line.isspace():
+                continue
+            try:
+                yield parse(_object(line))
+            except ElmoxError as error:
+                raise ElmoxError(f"{path}, line {number}: {error}") from None
+
+
+def string_field(values: dict[str, Any], name: str) -> str:
+    """The string of that name in an object."""
+    value = values.get(name)
+    if not isinstance(value, str):
+        raise ElmoxError(f"{name} is {value!r:.60}, expected a string")
+    return value
+
+
+def strings_field(values: dict[str, Any], name: str) -> tuple[str, ...]:
+    """The list of strings of that name in an object."""
+    value = values.get(name)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ElmoxError(f"{name} is {value!r:.60}, expected a list of strings")
+    return tuple(value)
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ElmoxError(f"not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ElmoxError(f"a {type(values).__name__}, expected an object")
+    return values

@@ -1,0 +1,44 @@
+"""Opening a text file as it was published: UTF-8, plain or compressed."""
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO, cast
+
+from elmox.errors import ElmoxError
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """Open a file for reading, line by line or as a whole.
+
+    How it is compressed is told by its name: .gz, .xz or .bz2. A byte order mark is left out, and
+    every kind of line end reads as a newline. What goes wrong later, while the file is read inside
+    the `with`, is an `ElmoxError` that names the file too.
+    """
+    try:
+        with _opened(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise ElmoxError(f"{path} does not exist") from None
+    except UnicodeDecodeError as error:
+        raise ElmoxError(f"{path} is not UTF-8 text: {error.reason}") from error
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise ElmoxError(f"{path} is damaged or not a {path.suffix} file: {error}") from error
+    except OSError as error:  # also bz2's "Invalid data stream"
+        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _opened(path: Path) -> TextIO:
+    match path.suffix.lower():
+        case ".gz":
+            return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig"))
+        case ".xz":
+            return lzma.open(path, "rt", encoding="utf-8-sig")
+        case ".bz2":
+            return bz2.open(path, "rt", encoding="utf-8-sig")
+    return path.open(encoding="utf-8-sig")

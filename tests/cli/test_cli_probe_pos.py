@@ -1,0 +1,131 @@
+"""`elmox probe pos`: from CoNLL-U files to a table, JSON and a picture."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from shell import assert_one_line, environment, run_here, tree
+from treebank_data import write_treebank
+
+from elmox.cli.probe_files import check_files, write_files
+from elmox.errors import ElmoxError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with a treebank in it; the model is elsewhere."""
+    write_treebank(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def arguments(model: Path, *more: object) -> list[object]:
+    data = ["--train", "train.conllu", "--dev", "dev.conllu", "--test", "test.conllu"]
+    return ["probe", "pos", model, *data, *more]
+
+
+class Paper:
+    """A report whose picture cannot be drawn without matplotlib."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"probe": "paper"}
+
+    def to_markdown(self) -> str:
+        return "# Paper\n"
+
+    def picture(self) -> "Figure":
+        from elmox.plots import bars
+
+        return bars("Paper", "%", ["layer 0"], [50.0])
+
+
+def test_help_needs_no_torch(capsys: Capture) -> None:
+    code, out, err = run_here(["probe", "--help"], capsys)
+    assert (code, err) == (0, "")
+    assert "pos" in out
+    assert "wsd" in out
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "elmox", "probe", "pos", "--help"],
+        capture_output=True,
+        env=environment(),
+        text=True,
+        check=True,
+    )
+    for option in ("--train", "--dev", "--test", "--tags", "--seeds", "--seed", "--out", "--json"):
+        assert option in done.stdout
+    names = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert not names & {"torch", "numpy", "matplotlib"}
+
+
+def test_table_json_and_picture(here: Path, tiny: Path, capsys: Capture) -> None:
+    pytest.importorskip("matplotlib")
+    more = ("--seeds", 2, "--seed", 3, "--tags", "upos", "--json", "--out", "found")
+    code, out, err = run_here(arguments(tiny, *more), capsys)
+    assert (code, err) == (0, "")
+    assert sorted(tree(here / "found")) == ["pos.json", "pos.md", "pos.png", "pos.svg"]
+    found = json.loads((here / "found" / "pos.json").read_text("utf-8"))
+    assert json.loads(out) == found
+    assert found["command"].startswith(f"elmox probe pos {tiny} --train train.conllu")
+    assert found["train"] == "train.conllu"
+    assert (found["options"]["seed"], found["options"]["tags"]) == (3, "upos")
+    assert found["parts"]["dev"]["num_sentences"] == 40
+    layers = {own["name"]: own for own in found["layers"]}
+    assert layers["layer 0"]["test"] == [100.0, 100.0]
+    assert layers["layer 0"]["test_mean"] == 100.0
+    assert layers["layer 2"]["test_deviation"] >= 0
+    table = (here / "found" / "pos.md").read_text("utf-8")
+    assert "\n| layer 0 | 100.00 ± 0.00 | 100.00 ± 0.00 | 100.00 to 100.00 | " in table
+    for text in ("- probe: seeds 3 to 4", "- dev: dev.conllu", "| layer 1 - layer 2 | "):
+        assert text in table
+
+
+def test_nothing_is_overwritten_and_nothing_computed_for_it(
+    here: Path, tiny: Path, capsys: Capture
+) -> None:
+    (here / "found").mkdir()
+    (here / "found" / "pos.svg").write_text("mine")
+    assert_one_line(*run_here(arguments(tiny, "--out", "found"), capsys), "found/pos.svg exists")
+    assert tree(here / "found").keys() == {"pos.svg"}
+
+
+def test_bad_files_end_in_one_line(here: Path, tiny: Path, capsys: Capture) -> None:
+    (here / "dev.conllu").write_text("1\tcat\n", "utf-8")
+    assert_one_line(*run_here(arguments(tiny), capsys), "dev.conllu, line 1: 2 columns")
+    (here / "dev.conllu").unlink()
+    assert_one_line(*run_here(arguments(tiny), capsys), "dev.conllu does not exist")
+    code, _, err = run_here(arguments(tiny, "--tags", "deprel"), capsys)
+    assert code == 2
+    assert "'deprel' is not one of" in err
+
+
+def test_without_matplotlib_there_is_no_picture_but_all_the_rest(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    write_files(Paper(), tmp_path, "paper", force=False)
+    assert sorted(tree(tmp_path)) == ["paper.json", "paper.md"]
+    assert capsys.readouterr().err == (
+        "elmox: no paper.png and paper.svg: pictures need matplotlib: pip install 'elmox[plots]'\n"
+    )
+
+
+def test_files_are_replaced_only_by_force(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    check_files(None, "paper", force=False)
+    check_files(tmp_path / "out", "paper", force=False)
+    write_files(Paper(), tmp_path / "out", "paper", force=False)
+    assert len(tree(tmp_path / "out")) == 4
+    with pytest.raises(ElmoxError, match="--force"):
+        check_files(tmp_path / "out", "paper", force=False)
+    check_files(tmp_path / "out", "paper", force=True)
+    (tmp_path / "out" / "paper.md").write_text("old")
+    write_files(Paper(), tmp_path / "out", "paper", force=True)
+    assert (tmp_path / "out" / "paper.md").read_text() == "# Paper\n"
