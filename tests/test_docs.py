@@ -24,7 +24,10 @@ from checkpoints import (
     write_word_model,
 )
 from language_models import tiny_lm
-from shell import run_elmox
+from sense_data import write_sense_data
+from shell import run_here
+from tagged_files import NAMES, write_columns
+from treebank_data import write_treebank
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -71,16 +74,21 @@ def elmox_commands(code: str) -> Iterator[list[str]]:
             yield arguments
 
 
-def run(block: Block, page: Path, names: dict[str, Any]) -> int:
-    """Run a block in the current directory; returns how many things ran."""
+def run(
+    block: Block, page: Path, names: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> int:
+    """Run a block in the current directory; returns how many things ran.
+
+    All in this process: what `elmox` is as one, the tests of the command line show.
+    """
     if block.language == "python":
         code = "\n" * (block.line - 1) + block.code  # so that a traceback shows the page's line
         exec(compile(code, str(page), "exec"), names)
         return 1
     commands = list(elmox_commands(block.code)) if block.language == "bash" else []
     for arguments in commands:
-        done = run_elmox(*arguments)
-        assert done.returncode == 0, f"{page.name}: elmox {shlex.join(arguments)}: {done.stderr}"
+        exit_code, _, said = run_here([*arguments], capsys)
+        assert exit_code == 0, f"{page.name}: elmox {shlex.join(arguments)}: {said}"
     return len(commands)
 
 
@@ -116,6 +124,9 @@ def folder(tmp_path: Path) -> Path:
     lm.softmax.rename(tmp_path / "softmax_weights.hdf5")
     lm.vocab.rename(tmp_path / "softmax_vocab.txt")
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    write_treebank(tmp_path)
+    write_sense_data(tmp_path)
+    write_columns(tmp_path / "names.txt", NAMES)
     (tmp_path / "text.txt").write_text(TEXT, "utf-8")
     (tmp_path / "domain.txt").write_text(f"{TEXT}\n" * 4, "utf-8")
     (tmp_path / "lines.jsonl").write_text(JSON_LINES, "utf-8")
@@ -123,10 +134,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 @every_page
-def test_examples_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(
+    page: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
     names: dict[str, Any] = {"__name__": page.stem}
-    num_run = sum([run(block, page, names) for block in blocks(page.read_text("utf-8"))])
+    num_run = sum([run(block, page, names, capsys) for block in blocks(page.read_text("utf-8"))])
     assert num_run, f"{page.name} has nothing to run"
 
 

@@ -1,7 +1,8 @@
-"""`elmox eval`: perplexity of a text, and bits per character."""
+"""`elmox eval`: perplexity of a text and bits per character; or a fitted model's scores."""
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -32,15 +33,19 @@ def command(
     token_embeddings: TokenFile = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate the language model on a text: full-softmax perplexity, from left and right.
+    """Evaluate a language model on a text, or a model of elmox fit on labelled data.
 
-    Sentences are read one after the other and the LSTMs' state runs on, as in the paper. Bits per
-    character make models of different vocabularies comparable: words outside the vocabulary pay
-    for being spelled.
+    A language model's full-softmax perplexity, from left and right: sentences are read one after
+    the other and the LSTMs' state runs on, as in the paper. Bits per character make models of
+    different vocabularies comparable: words outside the vocabulary pay for being spelled.
     """
     from elmox.bulk.lines import check_source, line_format, read_lines
     from elmox.elmo import Elmo
+    from elmox.tasks.model import is_task_model
 
+    if is_task_model(Path(model)):
+        _show_scores(model, Path(text), device, as_json)
+        return
     check_source(text)
     elmo = Elmo.from_pretrained(
         model,
@@ -59,6 +64,17 @@ def command(
         return
     for name, value in facts.items():
         typer.echo(f"{name.removeprefix('num_').replace('_', ' '):<29}{_shown(name, value)}")
+
+
+def _show_scores(model: str, data: Path, device: str | None, as_json: bool) -> None:
+    from elmox.tasks.fitted import Fitted
+
+    scores = Fitted.load(model, device=device).score(data)
+    if as_json:
+        typer.echo(json.dumps(scores))
+        return
+    for name, value in scores.items():
+        typer.echo(f"{name:<29}{value:.2f}")
 
 
 def _shown(name: str, value: Any) -> str:

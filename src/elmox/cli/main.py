@@ -11,7 +11,22 @@ from typing import Annotated
 import typer
 
 from elmox import __version__
-from elmox.cli import bench, convert, embed, finetune, info, plan, predict, prepare, score, train
+from elmox.cli import (
+    bench,
+    convert,
+    embed,
+    finetune,
+    fit,
+    info,
+    neighbours,
+    plan,
+    predict,
+    prepare,
+    probe,
+    score,
+    tag,
+    train,
+)
 from elmox.cli import eval as cli_eval
 from elmox.errors import ElmoxError
 
@@ -33,6 +48,10 @@ app.command("finetune")(finetune.command)
 app.command("eval")(cli_eval.command)
 app.command("score")(score.command)
 app.command("predict")(predict.command)
+app.command("fit")(fit.command)
+app.command("tag")(tag.command)
+app.command("neighbours")(neighbours.command)
+app.add_typer(probe.app, name="probe")
 app.add_typer(bench.app, name="bench")
 
 

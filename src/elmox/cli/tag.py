@@ -1,0 +1,82 @@
+"""`elmox tag`: apply a fitted model to text."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmox.cli.model_options import Device, Json, Raw, TextFile
+from elmox.errors import ElmoxError
+
+if TYPE_CHECKING:
+    from elmox.tasks.fitted import Fitted
+
+QUESTIONS_AT_ONCE = 1000
+
+
+def command(
+    model: Annotated[
+        Path, typer.Argument(help="A model that elmox fit has made.", show_default=False)
+    ],
+    text: TextFile,
+    raw: Raw = False,
+    elmo: Annotated[
+        str | None,
+        typer.Option(help="Its biLM, if that no longer lies where it lay.", show_default=False),
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Apply a fitted model: a word and its tag a line, a blank line after each sentence.
+
+    With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
+    sentence or question.
+    """
+    from elmox.bulk.lines import check_source, line_format
+    from elmox.tasks.fitted import Fitted
+
+    check_source(text)
+    fitted = Fitted.load(model, elmo=elmo, device=device)
+    lines_of_json = line_format(text, raw) == "jsonl"
+    questions = _json_questions(fitted, text) if lines_of_json else _sentences(fitted, text, raw)
+    for chunk in iter(lambda: list(islice(questions, QUESTIONS_AT_ONCE)), []):
+        for shown in fitted.ask(chunk):
+            plain = not (as_json or lines_of_json) and set(shown) <= {"tokens", "tags", "spans"}
+            typer.echo(_columns(shown) if plain else json.dumps(shown, ensure_ascii=False))
+
+
+def _sentences(fitted: "Fitted", text: str, raw: bool) -> Iterator[dict[str, Any]]:
+    """Every sentence of a text is a question."""
+    from elmox.bulk.lines import line_format, read_lines
+
+    task = fitted.task
+    if task.asks != ("tokens",):
+        raise ElmoxError(
+            f"{text}: {task.name} reads JSON lines (.jsonl) with {', '.join(task.asks)}"
+        )
+    for line in read_lines(text, line_format(text, raw), fitted.tokenize):
+        yield from ({"tokens": sentence} for sentence in line.sentences)
+
+
+def _json_questions(fitted: "Fitted", text: str) -> Iterator[dict[str, Any]]:
+    """Every line is a question; running text is split into sentences, a question each."""
+    from elmox.readers.json_lines import read_json_lines
+    from elmox.text.sentences import split_sentences
+
+    for values in read_json_lines(Path(text), dict):
+        if "tokens" in values or not isinstance(values.get("text"), str):
+            yield values
+            continue
+        others = {key: value for key, value in values.items() if key != "text"}
+        for sentence in split_sentences(values["text"]):
+            yield {**others, "tokens": fitted.tokenize(sentence)}
+
+
+def _columns(shown: dict[str, Any]) -> str:
+    rows: Iterator[tuple[str, str]] = zip(
+        shown.get("tokens", []), shown.get("tags", []), strict=True
+    )
+    return "".join(f"{word}\t{tag}\n" for word, tag in rows)

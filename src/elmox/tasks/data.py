@@ -1,0 +1,80 @@
+"""A data set of a task: examples, and their sentences as arrays.
+
+Batches hold examples of like length, so that little is padded; which ones, and in which order, is
+drawn anew for every epoch.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmox.tasks.model import TaskModel
+from elmox.tasks.texts import StoredLayers, TextBatch
+
+POOL_BATCHES = 50  # batches' worth of examples that are sorted by length together
+
+
+class TaskData:
+    """Labelled examples, ready for a model.
+
+    Attributes:
+        examples: as the task's reader gave them.
+    """
+
+    def __init__(
+        self, model: TaskModel, examples: Sequence[Any], layers: StoredLayers | None
+    ) -> None:
+        """`layers` has an entry for each sentence of each example, in order."""
+        self.examples = examples
+        groups = [model.task.sentences(example) for example in examples]
+        ends = np.cumsum([len(group) for group in groups])
+        self._sentences = [
+            range(end - len(group), end) for end, group in zip(ends, groups, strict=True)
+        ]
+        self._texts = model.texts([s for group in groups for s in group], layers)
+        self._sizes = np.array(
+            [max((int(self._texts.lengths[i]) for i in own), default=0) for own in self._sentences]
+        )
+
+    def digest(self) -> str:
+        """Of all examples, to tell these from others."""
+        found = hashlib.blake2b(digest_size=16)
+        for example in self.examples:
+            found.update(repr(example).encode("utf-8", "surrogatepass"))
+        return found.hexdigest()
+
+    def batch(self, chosen: NDArray[np.int64], device: torch.device) -> tuple[TextBatch, list[Any]]:
+        """The chosen examples: all their sentences side by side, and themselves."""
+        sentences = [i for example in chosen for i in self._sentences[example]]
+        return self._texts.batch(sentences, device), [self.examples[i] for i in chosen]
+
+    def shuffled(self, batch_size: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+        """Places of examples, batch by batch, in an order that the seed decides."""
+        chance = np.random.default_rng(seed)
+        order = chance.permutation(len(self.examples))
+        batches = []
+        for start in range(0, len(order), batch_size * POOL_BATCHES):
+            pool = order[start : start + batch_size * POOL_BATCHES]
+            pool = pool[np.argsort(self._sizes[pool], kind="stable")]
+            batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+        return (batches[i] for i in chance.permutation(len(batches)))
+
+    def in_order(self, batch_size: int) -> Iterator[NDArray[np.int64]]:
+        """Places of examples by falling length."""
+        order = np.argsort(-self._sizes, kind="stable")
+        return (order[i : i + batch_size] for i in range(0, len(order), batch_size))
+
+
+def answers_to(model: TaskModel, data: TaskData, batch_size: int = 64) -> list[Any]:
+    """What a model says about every example, in the order of the data."""
+    model.eval()
+    found: list[Any] = [None] * len(data.examples)
+    for chosen in data.in_order(batch_size):
+        batch, examples = data.batch(chosen, model.device)
+        for place, answer in zip(chosen.tolist(), model.answers(batch, examples), strict=True):
+            found[place] = answer
+    return found

@@ -1,0 +1,135 @@
+"""What a task reads of a word: its own vectors of words and characters, and ELMo beside them.
+
+`[x_k; ELMo_k]` (Peters et al. 2018, section 3.3). Without ELMo the rest is the baseline: the same
+model on word vectors and a character CNN that are learned with the task.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from elmox.config import CharCnnConfig
+from elmox.errors import ElmoxError
+from elmox.model.char_cnn import CharCnn
+from elmox.model.scalar_mix import ScalarMix
+from elmox.tasks.recipe import ElmoRecipe, WordsRecipe
+from elmox.tasks.texts import MAX_CHARACTERS, TextBatch
+
+
+@dataclass(frozen=True)
+class ElmoShape:
+    """The layers that come in."""
+
+    num_layers: int
+    dim: int
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Of the vectors that a head gets, place by place; 0 where there are none."""
+
+    input: int
+    middle: int = 0
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A batch of sentences for a head; N sentences, T words. All is zero at padding."""
+
+    mask: Tensor  # (N, T)
+    input: Tensor  # (N, T, widths.input)
+    middle: Tensor | None = None  # ELMo, to join after the head's first RNN layer
+    output: Tensor | None = None  # ELMo, to join after its last
+
+
+class Embedder(nn.Module):
+    """Words to vectors.
+
+    Attributes:
+        widths: of what comes out.
+    """
+
+    def __init__(
+        self, words: WordsRecipe, elmo: ElmoRecipe, shape: ElmoShape | None, num_words: int
+    ) -> None:
+        """Make it.
+
+        Args:
+            words: the learned part.
+            elmo: where ELMo goes.
+            shape: of ELMo's layers; None for none.
+            num_words: ids of known words, the unknown one counted.
+        """
+        super().__init__()
+        self.words = nn.Embedding(num_words, words.dim) if words.dim else None
+        if self.words is not None:
+            nn.init.normal_(self.words.weight, std=0.1)
+        self.characters = CharCnn(_char_config(words)) if words.filters else None
+        self.dropout = nn.Dropout(words.dropout)
+        self._places = () if shape is None else _places(elmo)
+        self._layer = elmo.layers if isinstance(elmo.layers, int) else None
+        self.mix = None if shape is None else _mix(elmo, shape, len(self._places))
+        self.elmo_dropout = nn.Dropout(elmo.dropout)
+        learned = words.dim + words.filters
+        at = dict.fromkeys(self._places, 0 if shape is None else shape.dim)
+        self.widths = Widths(learned + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
+        if not self.widths.input:
+            raise ElmoxError(
+                "nothing goes into the model: choose words.dim or words.filters above 0, or "
+                'elmo.place = "input"'
+            )
+
+    def forward(self, batch: TextBatch) -> Embedded:
+        """Embed a batch."""
+        parts = [] if self.words is None else [self.words(batch.ids)]
+        if self.characters is not None:
+            parts.append(self.characters(batch.spelling))
+        inputs = [self.dropout(torch.cat(parts, dim=-1)[batch.words])] if parts else []
+        elmo = self._elmo(batch)
+        if "input" in elmo:
+            inputs.append(elmo["input"])
+        vectors = torch.cat(inputs, dim=-1) * batch.mask[..., None]
+        return Embedded(batch.mask, vectors, elmo.get("middle"), elmo.get("output"))
+
+    def mix_penalty(self, lambda_: float) -> Tensor | float:
+        """lambda * ||w||^2, to add to the task's loss."""
+        return 0.0 if self.mix is None else self.mix.penalty(lambda_)
+
+    def _elmo(self, batch: TextBatch) -> dict[str, Tensor]:
+        """A mix for each place, (N, T, D)."""
+        if self.mix is None:
+            return {}
+        layers = batch.layers
+        assert layers is not None
+        if self._layer is not None:
+            layers = layers[self._layer : self._layer + 1]
+        mixed = self.elmo_dropout(self.mix(layers))  # (K, N, T, D)
+        return dict(zip(self._places, mixed, strict=True))
+
+
+def _places(elmo: ElmoRecipe) -> tuple[str, ...]:
+    return ("input", "output") if elmo.place == "both" else (elmo.place,)
+
+
+def _mix(elmo: ElmoRecipe, shape: ElmoShape, num_mixes: int) -> ScalarMix:
+    """Gamma times a mix, the top layer, or one layer."""
+    if isinstance(elmo.layers, int):
+        if not 0 <= elmo.layers < shape.num_layers:
+            raise ElmoxError(
+                f"elmo.layers is {elmo.layers}, expected mix, top, or 0 to {shape.num_layers - 1}"
+            )
+        return ScalarMix(1, num_mixes, top_only=True)
+    return ScalarMix(shape.num_layers, num_mixes, top_only=elmo.layers == "top")
+
+
+def _char_config(words: WordsRecipe) -> CharCnnConfig:
+    return CharCnnConfig(
+        filters=((words.width, words.filters),),
+        embedding_dim=words.char_dim,
+        max_characters=MAX_CHARACTERS,
+        num_highways=0,
+    )

@@ -1,0 +1,192 @@
+"""Fitting a task's model: the one loop for all tasks.
+
+AdamW on the task's own weights, whose best epoch by the dev data's score is what stays. An epoch
+depends on seed and epoch alone, and after each one all is saved: an interrupted fit goes on with
+the very numbers of an undisturbed one.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmox.config import validated
+from elmox.errors import ElmoxError
+from elmox.files import atomic_directory, read_json, to_json
+from elmox.tasks.data import TaskData, answers_to
+from elmox.tasks.model import TaskModel, read_model, write_model
+from elmox.tensors import read_tensors, write_tensors
+from elmox.train.log import MetricsLog
+
+Say = Callable[[str], None]
+
+MODEL = "model"
+PROGRESS = "progress"
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """How far a fit is.
+
+    Attributes:
+        epoch: epochs done.
+        best_epoch: the one with the best score on the dev data; 0 before the first.
+        best: the scores of that epoch.
+        lr: of the next epoch.
+        seconds: spent, in all its sessions.
+    """
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best: dict[str, float] = field(default_factory=dict)
+    lr: float = 0.0
+    seconds: float = 0.0
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+def fit(
+    model: TaskModel,
+    train: TaskData,
+    dev: TaskData,
+    out: Path,
+    *,
+    say: Say = lambda message: None,
+) -> tuple[TaskModel, FitProgress]:
+    """Fit a model and return its best epoch.
+
+    Args:
+        model: with fresh weights, on the device where it is to be fitted.
+        train: what it learns from.
+        dev: by which its best epoch is chosen.
+        out: a directory for the run. Where an interrupted one lies there, it goes on.
+        say: told how it goes, a line at a time.
+
+    Returns:
+        The model of the best epoch, which also lies in `out/model`; and how it went.
+    """
+    run = _Fit(model, train, dev, out, say)
+    while not run.is_over():
+        run.epoch()
+    best = read_model(out / MODEL).to(model.device)
+    return best, run.progress
+
+
+class _Fit:
+    def __init__(
+        self, model: TaskModel, train: TaskData, dev: TaskData, out: Path, say: Say
+    ) -> None:
+        self._model, self._train, self._dev = model, train, dev
+        self._out, self._say = out, say
+        self._recipe = model.description.recipe.fit
+        self._metric = model.task.metric
+        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        self._optimizer = torch.optim.AdamW(
+            self._parameters.values(), lr=self._recipe.lr, weight_decay=self._recipe.weight_decay
+        )
+        self.progress = FitProgress(lr=self._recipe.lr)
+        if (out / PROGRESS).is_dir():
+            self._restore()
+        self._metrics = MetricsLog(out, self.progress.epoch)
+
+    def is_over(self) -> bool:
+        """Whether there is nothing more to gain."""
+        epoch, best = self.progress.epoch, self.progress.best_epoch
+        return epoch >= self._recipe.epochs or epoch - best >= self._recipe.patience
+
+    def epoch(self) -> None:
+        """Read the training data once, look at the dev data, save."""
+        began = time.monotonic()
+        number = self.progress.epoch + 1
+        loss = self._learn(number)
+        scores = self._model.task.score(self._dev.examples, answers_to(self._model, self._dev))
+        better = scores[self._metric] > self.progress.best.get(self._metric, float("-inf"))
+        if better:
+            self.progress = replace(self.progress, best_epoch=number, best=scores)
+            write_model(self._model, self._out / MODEL, force=True)
+        lr = self.progress.lr
+        waited = number - self.progress.best_epoch
+        halving = max(1, self._recipe.patience // 2)
+        self.progress = replace(
+            self.progress,
+            epoch=number,
+            lr=lr / 2 if waited and waited % halving == 0 else lr,
+            seconds=self.progress.seconds + time.monotonic() - began,
+        )
+        self._save()
+        found = {f"dev_{name}": value for name, value in scores.items()}
+        self._metrics.write(
+            number, {"loss": loss, "lr": lr, **found, "seconds": self.progress.seconds}
+        )
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        self._say(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
+
+    def _learn(self, number: int) -> float:
+        """One epoch of updates; the mean loss."""
+        model, recipe = self._model.train(), self._recipe
+        torch.manual_seed(_mixed(recipe.seed, number))
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.progress.lr
+        total = torch.zeros((), device=model.device)
+        batches = list(self._train.shuffled(recipe.batch_size, (recipe.seed, number)))
+        for chosen in batches:
+            loss = model.loss(*self._train.batch(chosen, model.device))
+            self._optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            if recipe.clip_norm:
+                torch.nn.utils.clip_grad_norm_(self._parameters.values(), recipe.clip_norm)
+            self._optimizer.step()
+            total += loss.detach()
+        mean = float(total) / len(batches)
+        if not math.isfinite(mean):
+            raise ElmoxError(f"epoch {number}: the loss is {mean}: lower fit.lr")
+        return mean
+
+    def _save(self) -> None:
+        moments: dict[str, Tensor] = {}
+        for name, parameter in self._parameters.items():
+            for key, value in self._optimizer.state[parameter].items():
+                moments[f"optimizer.{key}.{name}"] = value
+        weights = {f"model.{name}": value for name, value in self._model.state_dict().items()}
+        with atomic_directory(self._out / PROGRESS) as new:
+            write_tensors({**weights, **moments}, new / "state.safetensors")
+            (new / "progress.json").write_bytes(to_json(asdict(self.progress)))
+            (new / "job.json").write_bytes(to_json(self._job()))
+
+    def _restore(self) -> None:
+        path = self._out / PROGRESS
+        if read_json(path / "job.json") != self._job():
+            raise ElmoxError(
+                f"{self._out} was begun with other settings or other data: go on with those, or "
+                "choose another --out"
+            )
+        tensors = read_tensors(path / "state.safetensors")
+        own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+        self._model.load(own, str(path / "state.safetensors"))
+        for name, parameter in self._parameters.items():
+            moments = {
+                key: tensors[stored].to("cpu" if key == "step" else parameter.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+                if (stored := f"optimizer.{key}.{name}") in tensors
+            }
+            if moments:
+                self._optimizer.state[parameter] = moments
+        values = read_json(path / "progress.json")
+        self.progress = validated(FitProgress, values, str(path / "progress.json"))
+        self._say(f"going on after epoch {self.progress.epoch}")
+
+    def _job(self) -> dict[str, Any]:
+        """What this fit depends on, as JSON knows it."""
+        settings = json.loads(to_json(asdict(self._model.description)))
+        return {"model": settings, "train": self._train.digest(), "dev": self._dev.digest()}
+
+
+def _mixed(seed: int, epoch: int) -> int:
+    """A seed for an epoch."""
+    return (seed * 1_000_003 + epoch) % 2**63

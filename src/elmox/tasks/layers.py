@@ -1,0 +1,69 @@
+"""ELMo's layers of a data set: computed once, kept on disk, read again by every run.
+
+The biLM is frozen, so its layers depend on the model and the sentences alone. They are written by
+`bulk/` (float16, in shards; an interrupted computation goes on) under a name made of both, and
+reused across seeds, ablations and tasks.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from elmox.bulk.durable import write_whole
+from elmox.bulk.embed import embed_file, fingerprint
+from elmox.bulk.files import Vectors, open_vectors
+from elmox.elmo import Elmo
+from elmox.tasks.texts import Sentence
+
+
+def cache_directory() -> Path:
+    """Where layers are kept: `ELMOX_CACHE`, else the user's cache."""
+    if given := os.environ.get("ELMOX_CACHE"):
+        return Path(given)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base / "elmox"
+
+
+def layers_path(elmo: Elmo, sentences: Sequence[Sentence], cache: Path) -> Path:
+    """The folder of these sentences' layers, whether it is there or not."""
+    digest = hashlib.blake2b(fingerprint(elmo).encode(), digest_size=16)
+    for line in _lines(sentences):
+        digest.update(line)
+    return cache / f"layers-{digest.hexdigest()}"
+
+
+def stored_layers(
+    elmo: Elmo, sentences: Sequence[Sentence], path: Path, *, show_progress_bar: bool = False
+) -> Vectors:
+    """All layers of all sentences, an entry a sentence; computed where they are not there yet.
+
+    Args:
+        elmo: the model.
+        sentences: tokenised.
+        path: as `layers_path` says.
+        show_progress_bar: on stderr, where they are computed.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = path.with_suffix(".jsonl")
+        if not source.exists():  # else of an interrupted run: the same file goes on
+            write_whole(source, _lines(sentences))
+        embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=show_progress_bar)
+        source.unlink()
+    return open_vectors(path)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of everything in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _lines(sentences: Sequence[Sentence]) -> Iterator[bytes]:
+    for sentence in sentences:
+        yield json.dumps({"tokens": list(sentence)}).encode() + b"\n"

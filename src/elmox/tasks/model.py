@@ -1,0 +1,145 @@
+"""A task's model: embedder and head, as it is fitted, stored and loaded again.
+
+config.json        task, recipe, head, and which ELMo it was fitted with
+model.safetensors  the task's own weights; the biLM is not among them
+words.json         the words that it has vectors of its own for, in the order of their ids
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from elmox.config import validated
+from elmox.errors import ElmoxError
+from elmox.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
+from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
+from elmox.tasks.recipe import TaskRecipe
+from elmox.tasks.registry import find_task
+from elmox.tasks.texts import Sentence, StoredLayers, TextBatch, Texts
+from elmox.tensors import read_tensors, write_tensors
+
+MODEL_TYPE = "elmox-task"
+FORMAT = 1
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+WORDS_FILE = "words.json"
+
+
+@dataclass(frozen=True)
+class ElmoUsed:
+    """The biLM whose layers the model reads."""
+
+    shape: ElmoShape
+    digest: str  # of its weights: another one's layers mean nothing to the head
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """A fitted model, but for words and weights."""
+
+    task: str
+    recipe: TaskRecipe
+    head: dict[str, Any]
+    elmo: ElmoUsed | None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+def is_task_model(path: Path) -> bool:
+    """Whether this is a directory that `write_model` made (or something meant to be one)."""
+    if not (path / CONFIG_FILE).is_file() or not (path / WORDS_FILE).is_file():
+        return False
+    return read_json(path / CONFIG_FILE).get("model_type") == MODEL_TYPE
+
+
+def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
+    """Write a model's directory; it appears whole or not at all."""
+    refuse_existing(path, force)
+    settings = {"model_type": MODEL_TYPE, "format": FORMAT, **asdict(model.description)}
+    with atomic_directory(path) as new:
+        write_tensors(model.state_dict(), new / WEIGHTS_FILE)
+        (new / CONFIG_FILE).write_bytes(to_json(settings))
+        words = json.dumps(model.words, ensure_ascii=False)
+        (new / WORDS_FILE).write_text(words + "\n", encoding="utf-8")
+
+
+def read_model(path: Path) -> "TaskModel":
+    """Read what `write_model` wrote."""
+    if not is_task_model(path):
+        raise ElmoxError(f"{path} is not a fitted model: give a directory that elmox fit has made")
+    settings = read_json(path / CONFIG_FILE)
+    del settings["model_type"]
+    if settings.pop("format", None) != FORMAT:
+        raise ElmoxError(f"{path} has another format than {FORMAT}: use the elmox that wrote it")
+    description = validated(ModelDescription, settings, str(path / CONFIG_FILE))
+    words = read_json_value(path / WORDS_FILE)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ElmoxError(f"{path / WORDS_FILE} is not a list of words")
+    model = TaskModel(description, tuple(words))
+    model.load(read_tensors(path / WEIGHTS_FILE), str(path / WEIGHTS_FILE))
+    return model.eval()
+
+
+class TaskModel(nn.Module):
+    """Embedder and head.
+
+    Attributes:
+        description: all but words and weights.
+        words: that have a vector of their own.
+    """
+
+    def __init__(self, description: ModelDescription, words: Sequence[str]) -> None:
+        """With fresh weights.
+
+        Args:
+            description: what to make.
+            words: in small letters; their ids follow that of unknown words.
+        """
+        super().__init__()
+        self.description = description
+        self.words = tuple(words)
+        self._known = {word: number for number, word in enumerate(self.words, start=1)}
+        recipe, elmo = description.recipe, description.elmo
+        shape = None if elmo is None else elmo.shape
+        self.embedder = Embedder(recipe.words, recipe.elmo, shape, len(self.words) + 1)
+        self.task = find_task(description.task)
+        self.head = self.task.head(description.head, self.embedder.widths)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def texts(self, sentences: Sequence[Sentence], layers: StoredLayers | None) -> Texts:
+        """Sentences as this model reads them, with ELMo's layers if it has any."""
+        return Texts(sentences, self._known, layers)
+
+    def loss(self, batch: TextBatch, examples: Sequence[Any]) -> Tensor:
+        """What is minimised, the mix's penalty included: ()."""
+        loss: Tensor = self.head.loss(self.embedder(batch), examples)  # type: ignore[operator]
+        return loss + self.embedder.mix_penalty(self.description.recipe.elmo.penalty)
+
+    @torch.no_grad()
+    def answers(self, batch: TextBatch, examples: Sequence[Any]) -> list[Any]:
+        """What the model says about each example."""
+        embedded: Embedded = self.embedder(batch)
+        answers: list[Any] = self.head.answers(embedded, examples)  # type: ignore[operator]
+        return answers
+
+    def load(self, tensors: dict[str, Tensor], source: str) -> None:
+        """Take over weights, each of which must fit."""
+        expected = self.state_dict()
+        wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
+            name for name, own in expected.items() if own.shape != tensors[name].shape
+        )
+        if wrong:
+            raise ElmoxError(f"{source}: {', '.join(wrong)} missing, too many or of another shape")
+        self.load_state_dict(tensors)

@@ -1,0 +1,143 @@
+"""A task's recipe: which ELMo goes in where, the other inputs, the head, and how all is fitted.
+
+What a head can be told is the task's own business (`head`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from elmox.config import BUNDLED, validated
+from elmox.settings import above, at_least, change_setting, read_settings, share
+
+NO_ELMO = "none"
+
+Place: TypeAlias = Literal["input", "middle", "output", "both"]
+
+
+@dataclass(frozen=True)
+class ElmoRecipe:
+    """ELMo's part of the input.
+
+    Attributes:
+        model: any model that `Elmo.from_pretrained` takes; `none` for a baseline without ELMo.
+        layers: `mix`, gamma times a learned mix of all; `top`; or one layer's number (0 is the
+            token layer, which knows no context).
+        place: `input`, beside the word vectors; `output`, beside what the task's RNN made of them;
+            `both`; `middle`, after the first of the task's RNN layers (TagLM, Peters et al. 2017).
+        dropout: on the mixed vectors.
+        penalty: lambda, the weight of the mix's L2 penalty, which draws it to the plain average.
+    """
+
+    model: str = BUNDLED
+    layers: Literal["mix", "top"] | int = "mix"
+    place: Place = "input"
+    dropout: float = 0.5
+    penalty: float = 0.001
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+    def __post_init__(self) -> None:
+        share("elmo.dropout", self.dropout)
+        at_least(0, "elmo.penalty", self.penalty)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is an ELMo at all."""
+        return self.model != NO_ELMO
+
+
+@dataclass(frozen=True)
+class WordsRecipe:
+    """The input that is learned with the task: word vectors and a character CNN.
+
+    Attributes:
+        dim: width of a word's vector; 0 for none.
+        min_count: words that the training text has less often are unknown.
+        filters: of the character CNN; 0 for none.
+        char_dim: width of a character's vector.
+        width: characters that a filter sees.
+        dropout: on words and characters together.
+    """
+
+    dim: int = 100
+    min_count: int = 2
+    filters: int = 128
+    char_dim: int = 16
+    width: int = 3
+    dropout: float = 0.5
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "filters"):
+            at_least(0, f"words.{name}", getattr(self, name))
+        for name in ("min_count", "char_dim", "width"):
+            at_least(1, f"words.{name}", getattr(self, name))
+        share("words.dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class FitRecipe:
+    """How the task's own weights are found.
+
+    Attributes:
+        batch_size: examples of an update.
+        epochs: most times that the training data is read.
+        patience: epochs without a better score on the dev data after which fitting ends.
+        lr: AdamW's rate; halved after every `patience // 2` epochs without a better score.
+        weight_decay: AdamW's.
+        clip_norm: the gradient's norm is cut to this; 0 for no clipping.
+        seed: of everything that is drawn.
+    """
+
+    batch_size: int = 32
+    epochs: int = 60
+    patience: int = 6
+    lr: float = 0.001
+    weight_decay: float = 0.0
+    clip_norm: float = 5.0
+    seed: int = 0
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs", "patience"):
+            at_least(1, f"fit.{name}", getattr(self, name))
+        for name in ("weight_decay", "clip_norm", "seed"):
+            at_least(0, f"fit.{name}", getattr(self, name))
+        above(0, "fit.lr", self.lr)
+
+
+@dataclass(frozen=True)
+class TaskRecipe:
+    """A whole recipe."""
+
+    elmo: ElmoRecipe = field(default_factory=ElmoRecipe)
+    words: WordsRecipe = field(default_factory=WordsRecipe)
+    head: Mapping[str, Any] = field(default_factory=dict)
+    fit: FitRecipe = field(default_factory=FitRecipe)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON and TOML know it."""
+        return asdict(self)
+
+    def with_seed(self, seed: int) -> "TaskRecipe":
+        """The same, everything drawn by another seed."""
+        return replace(self, fit=replace(self.fit, seed=seed))
+
+
+def task_recipe(path: Path | None = None, changes: Sequence[str] = ()) -> TaskRecipe:
+    """The defaults or a recipe file, changed by `section.key=value` as `--set` gives them."""
+    values: dict[str, Any] = {} if path is None else read_settings(path)
+    for change in changes:
+        change_setting(values, change)
+    return recipe_from_dict(values, "the recipe" if path is None else str(path))
+
+
+def recipe_from_dict(values: Mapping[str, Any], source: str) -> TaskRecipe:
+    """Check untrusted values and make the recipe."""
+    return validated(TaskRecipe, values, source)

@@ -1,0 +1,193 @@
+"""Sequence tagging: part-of-speech tags, chunks, named entities.
+
+The paper's tagger (supplement A.6; Lample et al. 2016, Peters et al. 2017): two layers of
+bidirectional LSTMs, then a CRF whose transitions are those that the tags' scheme allows. With
+`elmo.place = "middle"`, ELMo joins after the first layer, where TagLM had it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from elmox.config import validated
+from elmox.errors import ElmoxError
+from elmox.readers.columns import TaggedSentence, read_columns
+from elmox.readers.conllu import read_conllu
+from elmox.settings import at_least, share
+from elmox.tasks.crf import Crf
+from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.scores.accuracy import score_tags
+from elmox.tasks.scores.span_f1 import score_spans
+from elmox.tasks.spans import (
+    OUTSIDE,
+    Scheme,
+    allowed_transitions,
+    converted,
+    scheme_of,
+    spans_of,
+)
+from elmox.tasks.texts import Sentence
+
+ANY_SCHEME: Scheme = "BIOUL"  # read as this, tags of the other schemes spell the same spans
+
+
+@dataclass(frozen=True)
+class TaggerSettings:
+    """What a recipe may say under `[head]`.
+
+    Attributes:
+        hidden: cells of each direction, layer by layer.
+        dropout: on what each layer gives.
+    """
+
+    hidden: tuple[int, ...] = (200, 200)
+    dropout: float = 0.5
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+    def __post_init__(self) -> None:
+        at_least(1, "the number of layers in head.hidden", len(self.hidden))
+        for cells in self.hidden:
+            at_least(1, "head.hidden", cells)
+        share("head.dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class TaggerDescription:
+    """A tagger, but for its weights."""
+
+    settings: TaggerSettings
+    tags: tuple[str, ...]
+    scheme: Scheme | None  # in which the tags spell spans, if they do
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+class Tagging:
+    """A task that gives each word a tag; a `Task`.
+
+    Args:
+        name: of the task.
+        spans: whether tags spell spans, which then are what counts.
+    """
+
+    def __init__(self, name: str, spans: bool) -> None:
+        self.name = name
+        self.metric = "f1" if spans else "accuracy"
+        self.asks: tuple[str, ...] = ("tokens",)
+        self._spans = spans
+
+    def read(self, path: Path) -> list[TaggedSentence]:
+        """CoNLL columns (the word first, the tag last), or the universal tags of CoNLL-U."""
+        if ".conllu" not in path.name:
+            examples = list(read_columns(path))
+        elif self._spans:
+            raise ElmoxError(f"{path} is a treebank: {self.name} reads CoNLL columns")
+        else:
+            examples = [TaggedSentence(own.words, own.upos) for own in read_conllu(path)]
+        if self._spans:
+            scheme_of(own.tags for own in examples)  # refuses what spells no spans
+        return examples
+
+    def unlabelled(self, values: Mapping[str, Any]) -> TaggedSentence:
+        """A sentence without tags."""
+        return TaggedSentence(tuple(values["tokens"]), ())
+
+    def sentences(self, example: TaggedSentence) -> Sequence[Sentence]:
+        """The sentence itself."""
+        return (example.words,)
+
+    def describe(
+        self, train: Sequence[TaggedSentence], settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The tags of the training data; spans are spelled in BIOUL, which says most."""
+        own = validated(TaggerSettings, settings, "the recipe's [head]")
+        if not self._spans:
+            tags = sorted({tag for example in train for tag in example.tags})
+            return asdict(TaggerDescription(own, tuple(tags), None))
+        labels = {span.label for example in train for span in spans_of(example.tags, ANY_SCHEME)}
+        tags = [OUTSIDE, *(f"{p}-{label}" for label in sorted(labels) for p in "BIUL")]
+        return asdict(TaggerDescription(own, tuple(tags), "BIOUL"))
+
+    def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
+        """A tagger with fresh weights."""
+        return Tagger(validated(TaggerDescription, description, "the tagger"), widths)
+
+    def score(
+        self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """Accuracy of tags; precision, recall and F1 of spans as conlleval reckons them."""
+        gold = [example.tags for example in examples]
+        if not self._spans:
+            return {"accuracy": score_tags(gold, answers).percent}
+        found = score_spans(gold, answers)
+        return {"f1": found.f1, "precision": found.precision, "recall": found.recall}
+
+    def show(self, example: TaggedSentence, answer: Sequence[str]) -> dict[str, Any]:
+        """Words, tags and, where tags spell spans, those."""
+        shown: dict[str, Any] = {"tokens": list(example.words), "tags": list(answer)}
+        if self._spans:
+            shown["spans"] = [
+                {"start": span.start, "end": span.end_exclusive, "label": span.label}
+                for span in spans_of(answer, "BIO")
+            ]
+        return shown
+
+
+class Tagger(nn.Module):
+    """Bidirectional LSTMs and a CRF; a `Head`. Spans are answered in BIO, the plainest scheme."""
+
+    def __init__(self, description: TaggerDescription, widths: Widths) -> None:
+        super().__init__()
+        settings, self._tags = description.settings, description.tags
+        self._scheme = description.scheme
+        self._ids = {tag: number for number, tag in enumerate(self._tags)}
+        if widths.middle and len(settings.hidden) < 2:
+            raise ElmoxError('elmo.place is "middle": give head.hidden two layers or more')
+        self.layers = nn.ModuleList()
+        width = widths.input
+        for number, cells in enumerate(settings.hidden):
+            width += widths.middle if number == 1 else 0
+            self.layers.append(nn.LSTM(width, cells, batch_first=True, bidirectional=True))
+            width = 2 * cells
+        self.dropout = nn.Dropout(settings.dropout)
+        self.scores = nn.Linear(width + widths.output, len(self._tags))
+        self.crf = Crf(len(self._tags), *allowed_transitions(self._tags, self._scheme))
+
+    def forward(self, texts: Embedded) -> Tensor:
+        """A score for every word and tag, (N, T, C)."""
+        lengths = texts.mask.sum(1).cpu()
+        found = texts.input
+        for number, layer in enumerate(self.layers):
+            if number == 1 and texts.middle is not None:
+                found = torch.cat([found, texts.middle], dim=-1)
+            packed = pack_padded_sequence(found, lengths, batch_first=True, enforce_sorted=False)
+            found, _ = pad_packed_sequence(layer(packed)[0], batch_first=True)
+            found = self.dropout(found)
+        if texts.output is not None:
+            found = torch.cat([found, texts.output], dim=-1)
+        scores: Tensor = self.scores(found)
+        return scores
+
+    def loss(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> Tensor:
+        """The mean negative log-likelihood of a sentence's tags."""
+        tags = torch.zeros(texts.mask.shape, dtype=torch.int64)
+        for row, example in enumerate(examples):
+            tags[row, : len(example)] = torch.tensor([self._ids[tag] for tag in self._own(example)])
+        loss: Tensor = self.crf(self(texts), tags.to(texts.mask.device), texts.mask)
+        return loss
+
+    def answers(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> list[list[str]]:
+        """The likeliest tags of each sentence."""
+        found = [[self._tags[i] for i in path] for path in self.crf.decode(self(texts), texts.mask)]
+        return found if self._scheme is None else [converted(t, self._scheme, "BIO") for t in found]
+
+    def _own(self, example: TaggedSentence) -> Sequence[str]:
+        if self._scheme is None:
+            return example.tags
+        return converted(example.tags, ANY_SCHEME, self._scheme)

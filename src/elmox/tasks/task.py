@@ -1,0 +1,76 @@
+"""What a task is: a reader, a head and a metric. One loop (`fit.py`) fits them all."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from torch import Tensor, nn
+
+from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.texts import Sentence
+
+Example = TypeVar("Example")
+Answer = TypeVar("Answer", contravariant=True)
+
+
+class Head(Protocol):
+    """The task's own network, on top of embedded sentences; an `nn.Module`."""
+
+    def loss(self, texts: Embedded, examples: Sequence[Any]) -> Tensor:
+        """The mean loss of a batch: ()."""
+        ...
+
+    def answers(self, texts: Embedded, examples: Sequence[Any]) -> list[Any]:
+        """What it says about each example."""
+        ...
+
+
+class Task(Protocol[Example, Answer]):
+    """A task.
+
+    Attributes:
+        name: as `elmox fit NAME` takes it.
+        metric: which of the scores counts; the higher, the better.
+        asks: the texts of a question, by their keys in a JSON line: `tokens`, or `premise` and
+            `hypothesis`. A task that asks for `tokens` alone takes plain text as well.
+    """
+
+    name: str
+    metric: str
+    asks: tuple[str, ...]
+
+    def read(self, path: Path) -> list[Example]:
+        """Labelled examples of a file. Raises `ElmoxError` where it is not right, or empty."""
+        ...
+
+    def unlabelled(self, values: Mapping[str, Any]) -> Example:
+        """An example of text alone, to be answered.
+
+        Args:
+            values: a JSON line's, with the texts that `asks` names as lists of tokens, none of them
+                empty. Raises `ElmoxError` where anything else that the task needs is not right.
+        """
+        ...
+
+    def sentences(self, example: Example) -> Sequence[Sentence]:
+        """The tokenised sentences that the model reads for an example."""
+        ...
+
+    def describe(self, train: Sequence[Example], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The head's configuration: its settings, and what the training data decides (labels).
+
+        Plain values, as JSON knows them: they are stored with a fitted model.
+        """
+        ...
+
+    def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
+        """A `Head` with fresh weights, for embedded vectors of these widths."""
+        ...
+
+    def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
+        """The official scores, in percent."""
+        ...
+
+    def show(self, example: Example, answer: Answer) -> dict[str, Any]:
+        """An answer for people and programs, as `elmox tag` prints it."""
+        ...

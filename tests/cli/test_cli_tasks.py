@@ -1,0 +1,106 @@
+"""`elmox fit`, `elmox tag` and `elmox eval` on labelled files."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from shell import command, environment, run_elmox, run_here
+from tagged_files import NAMES, write_columns
+
+SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
+BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
+
+
+def arguments(folder: Path, model: object, *more: str) -> list[object]:
+    """Fit ten sentences of names with a tiny model."""
+    data = folder / "names.txt"
+    if not data.exists():
+        write_columns(data, NAMES)
+    changes = [part for change in [*SETTINGS, *BY_HEART] for part in ("--set", change)]
+    files = ["--train", data, "--dev", data, "--out", folder / "run"]
+    return ["fit", "ner", *files, "--elmo", model, "--cache", folder / "cache", *changes, *more]
+
+
+def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model is used in a process of its own, which knows nothing but its directory."""
+    more = ["--set", "fit.epochs=30", "--set", "fit.patience=12", "--set", "fit.batch_size=4"]
+    code, out, err = run_here(arguments(tmp_path, tiny, "--place", "both", *more), capsys)
+    assert code == 0, err
+    assert out.splitlines() == ["dev f1 100.00", f"model {tmp_path / 'run' / 'seed-0' / 'model'}"]
+    assert "ELMo's layers of train: computed" in err
+    model = tmp_path / "run" / "seed-0" / "model"
+    text = "\n".join(" ".join(word for word, _ in sentence) for sentence in NAMES)
+    done = run_elmox("tag", model, "-", stdin=f"{text}\n\n".encode())
+    assert done.returncode == 0, done.stderr
+    expected = "".join("".join(f"{w}\t{t}\n" for w, t in s) + "\n" for s in NAMES)
+    assert done.stdout == expected
+    code, out, err = run_here(["eval", model, tmp_path / "names.txt", "--json"], capsys)
+    assert (code, json.loads(out)) == (0, {"f1": 100.0, "precision": 100.0, "recall": 100.0}), err
+    (tmp_path / "raw.txt").write_text("Ada lived in New York. Charles met Grace.")
+    code, out, err = run_here(["tag", model, tmp_path / "raw.txt", "--raw", "--json"], capsys)
+    assert code == 0, err
+    sentences = [json.loads(line) for line in out.splitlines()]
+    assert [own["tokens"][0] for own in sentences] == ["Ada", "Charles"]
+    for own in sentences:
+        assert len(own["tags"]) == len(own["tokens"])
+        for span in own["spans"]:
+            assert own["tags"][span["start"]] == f"B-{span['label']}"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--dev", "nowhere.txt"], "nowhere.txt does not exist"),
+        (["--set", "fit.lr=fast"], "fit.lr"),
+        (["--layers", "9"], "elmo.layers is 9, expected mix, top, or 0 to 2"),
+    ],
+)
+def test_bad_arguments(
+    more: list[str],
+    message: str,
+    tiny: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = run_here(arguments(tmp_path, tiny, *more), capsys)
+    assert (code, out) == (1, "")
+    assert message in err.splitlines()[-1]
+
+
+def test_what_is_no_fitted_model(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("a b\n")
+    code, _, err = run_here(["tag", tmp_path, tmp_path / "text.txt"], capsys)
+    assert code == 1
+    assert "is not a fitted model" in err
+
+
+def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kill at any moment loses at most an epoch, and the numbers are those of a quiet run."""
+    more = ["--set", "fit.epochs=40", "--set", "fit.patience=40"]
+    wanted = arguments(tmp_path, tiny, *more)
+    process = subprocess.Popen(command(*wanted), env=environment(), stderr=subprocess.DEVNULL)
+    metrics = tmp_path / "run" / "seed-0" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and len(metrics.read_text().splitlines()) >= 3):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    code, resumed, err = run_here(wanted, capsys)
+    assert code == 0, err
+    assert "going on after epoch" in err
+    (tmp_path / "run").rename(tmp_path / "killed")
+    code, quiet, err = run_here(wanted, capsys)
+    assert (code, quiet) == (0, resumed), err
+    columns = []
+    for name in ("killed", "run"):
+        lines = (tmp_path / name / "seed-0" / "metrics.jsonl").read_text().splitlines()
+        columns.append([(own["loss"], own["dev_f1"]) for own in map(json.loads, lines)])
+    assert len(columns[0]) == 40
+    assert columns[0] == columns[1]

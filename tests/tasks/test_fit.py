@@ -1,0 +1,201 @@
+"""Fitting: data learned by heart, seeds, interruptions, models stored and loaded again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tagged_files import NAMES, Tagged, write_columns
+
+from elmox.errors import ElmoxError
+from elmox.tasks.fitted import Fitted
+from elmox.tasks.layers import layers_path
+from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.session import Results, fit_task
+
+WORDS = [[word for word, _ in sentence] for sentence in NAMES]
+SMALL = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12, 12]"]
+BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
+LONG = ["fit.batch_size=4", "fit.epochs=30", "fit.patience=12"]
+
+
+def recipe(*changes: str) -> TaskRecipe:
+    return task_recipe(None, [*SMALL, *BY_HEART, *LONG, *changes])
+
+
+def fit_names(folder: Path, chosen: TaskRecipe, name: str = "run", **options: Any) -> Results:
+    """Fit ten sentences of names, which are also what the best epoch is chosen by."""
+    data = write_columns(folder / "names.txt", NAMES)
+    return fit_task(
+        "ner", chosen, data, data, folder / name, device="cpu", cache=folder / "cache", **options
+    )
+
+
+@pytest.mark.parametrize("place", ["input", "middle", "both"])
+def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
+    chosen = recipe(f"elmo.model={tiny}", f"elmo.place={place}")
+    found = fit_names(tmp_path, chosen)
+    assert found.mean == {"dev": 100.0}
+    fitted = Fitted.load(found.best.model, device="cpu")
+    answers = [answer["tags"] for answer in fitted.tag(WORDS)]
+    assert answers == [[tag for _, tag in sentence] for sentence in NAMES]
+    assert fitted.score(tmp_path / "names.txt")["f1"] == 100.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["elmo.model=none", "words.dim=0"],
+        ["elmo.layers=0", "words.filters=0"],
+        ["elmo.layers=top", "words.filters=0"],
+    ],
+)
+def test_other_inputs(changes: list[str], tiny: Path, tmp_path: Path) -> None:
+    found = fit_names(tmp_path, recipe(f"elmo.model={tiny}", *changes))
+    assert found.mean["dev"] > 90
+
+
+def test_tags_of_words(tmp_path: Path) -> None:
+    sentences: list[Tagged] = [
+        [("the", "DET"), ("run", "NOUN")],
+        [("they", "PRON"), ("run", "VERB"), ("the", "DET"), ("run", "NOUN")],
+        [("they", "PRON"), ("sleep", "VERB")],
+    ]
+    data = write_columns(tmp_path / "tags.txt", sentences)
+    chosen = recipe("elmo.model=none")
+    found = fit_task("pos", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
+
+
+def test_seeds_and_a_test_file(tmp_path: Path) -> None:
+    chosen = recipe("elmo.model=none", "fit.epochs=2", "fit.seed=5")
+    said: list[str] = []
+    test = write_columns(tmp_path / "test.txt", NAMES[:3])
+    found = fit_names(tmp_path, chosen, test=test, num_seeds=3, say=said.append)
+    assert [own.seed for own in found.seeds] == [5, 6, 7]
+    scores = [own.dev["f1"] for own in found.seeds]
+    assert found.mean["dev"] == pytest.approx(np.mean(scores))
+    assert found.deviation["dev"] == pytest.approx(np.std(scores, ddof=1))
+    assert set(found.mean) == {"dev", "test"}
+    stored = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert stored["mean"] == found.mean
+    assert sum("no better" in line or "epoch" in line for line in said) >= 6
+    alone = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=2", "fit.seed=6"), "alone")
+    assert alone.seeds[0].dev == found.seeds[1].dev  # a seed's result is its own
+
+
+def test_layers_are_computed_once(tiny: Path, tmp_path: Path) -> None:
+    chosen = recipe(f"elmo.model={tiny}", "fit.epochs=1")
+    said: list[str] = []
+    fit_names(tmp_path, chosen, "first", say=said.append)
+    fit_names(tmp_path, chosen, "second", say=said.append)
+    layers = [line for line in said if line.startswith("ELMo's layers")]
+    how = [line.split(": ")[1].split()[0].rstrip(",") for line in layers]
+    assert how == ["computed", "reused", "reused", "reused"]  # dev is the same text
+    assert all(" MB in " in line for line in layers)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_an_interrupted_fit_goes_on(tiny: Path, tmp_path: Path) -> None:
+    chosen = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "fit.epochs=4", "fit.patience=9"])
+    whole = fit_names(tmp_path, chosen, "whole")
+
+    def interrupt(message: str) -> None:
+        if message.startswith("epoch 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_names(tmp_path, chosen, "halves", say=interrupt)
+    said: list[str] = []
+    halves = fit_names(tmp_path, chosen, "halves", say=said.append)
+    assert "going on after epoch 2" in said
+    assert halves.mean == whole.mean
+    metrics = [
+        [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+        for lines in (
+            (tmp_path / name / "seed-0" / "metrics.jsonl").read_text().splitlines()
+            for name in ("whole", "halves")
+        )
+    ]
+    assert len(metrics[0]) == 4
+    assert metrics[0] == metrics[1]
+
+
+def test_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
+    fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    with pytest.raises(ElmoxError, match="begun with other settings"):
+        fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.5"))
+
+
+def test_the_wrong_bilm_is_refused(tiny: Path, tmp_path: Path) -> None:
+    from checkpoints import random_options, write_ai2
+
+    found = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
+    (tmp_path / "other").mkdir()
+    other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
+    with pytest.raises(ElmoxError, match="fitted with another biLM"):
+        Fitted.load(found.best.model, elmo=other, device="cpu")
+
+
+def test_any_sentence_can_be_tagged(tiny: Path, tmp_path: Path) -> None:
+    results = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
+    fitted = Fitted.load(results.best.model, device="cpu")
+    sentences = [["x"], [], ["日本", "😀"], ["word"] * 1000, [""]]
+    found = fitted.tag(sentences)
+    assert [len(answer.get("tags", [])) for answer in found] == [1, 0, 2, 1000, 1]
+    assert fitted.tag([]) == []
+    assert fitted.ask([{"text": "x", "id": 7}, {"text": " ", "id": 8}]) == [
+        {"id": 7, **found[0]},
+        {"id": 8},
+    ]
+    with pytest.raises(ElmoxError, match="ner asks for tokens: tokens is missing"):
+        fitted.ask([{"sentence": "x"}])
+    alone = [fitted.tag([sentence])[0] for sentence in sentences]
+    assert alone == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no sentences"),
+        ("one\n", "line 1: 1 column, expected"),
+        ("a\tO\nb\tO\tX\n", "line 2: 3 columns, expected 2"),
+        ("run\tVERB\n", "VERB"),
+    ],
+)
+def test_bad_files(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(text)
+    good = write_columns(tmp_path / "good.txt", NAMES)
+    chosen = recipe("elmo.model=none")
+    for train, dev in ((path, good), (good, path)):
+        with pytest.raises(ElmoxError, match=message) as caught:
+            fit_task("ner", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("elmo.layers=7", r"elmo\.layers is 7, expected mix, top, or 0 to 2"),
+        ("elmo.place=sideways", "elmo.place"),
+        ("head.cells=3", "head"),
+        ("fit.lr=0", r"fit\.lr is 0"),
+        ("words.dropout=1", r"words\.dropout is 1"),
+    ],
+)
+def test_bad_settings(change: str, message: str, tiny: Path, tmp_path: Path) -> None:
+    with pytest.raises(ElmoxError, match=message):
+        fit_names(tmp_path, recipe(f"elmo.model={tiny}", change))
+
+
+def test_the_name_of_layers_follows_model_and_text(tiny: Path, tmp_path: Path) -> None:
+    from elmox.elmo import Elmo
+
+    elmo = Elmo.from_pretrained(tiny, device="cpu")
+    path = layers_path(elmo, WORDS, tmp_path)
+    assert path == layers_path(elmo, [tuple(words) for words in WORDS], tmp_path)
+    assert path != layers_path(elmo, WORDS[1:], tmp_path)
+    assert path != layers_path(elmo, [["a b"], *WORDS[1:]], tmp_path)
+    assert layers_path(elmo, [["a", "b"]], tmp_path) != layers_path(elmo, [["a b"]], tmp_path)
