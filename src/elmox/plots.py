@@ -6,7 +6,7 @@ matplotlib is changed, and no screen is needed. The colours can be told apart by
 """
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +122,33 @@ def heatmap(
         for column, value in enumerate(cells):
             colour = "black" if value > middle else "white"
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+    return figure
+
+
+def curves(
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    series: Mapping[str, Sequence[tuple[float, float, float]]],
+) -> "Figure":
+    """A line a series over a logarithmic axis.
+
+    Args:
+        title: above the picture.
+        xlabel, ylabel: what the axes are.
+        series: points (x, y, deviation of y) by the name that the legend has.
+    """
+    figure = _figure(5.5, 4.0)
+    axes = figure.add_subplot()
+    for (name, points), colour in zip(series.items(), _cycled(len(series)), strict=True):
+        xs, ys, spread = zip(*points, strict=True)
+        axes.errorbar(xs, ys, yerr=spread, color=colour, label=name, marker="o", capsize=3)
+    axes.set_xscale("log")
+    axes.set_title(title)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 

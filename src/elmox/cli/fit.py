@@ -10,16 +10,19 @@ from typing import Annotated
 import typer
 
 from elmox.cli.model_options import Device, Json
-from elmox.config import BUNDLED
-from elmox.errors import ElmoxError
-
-
-class TaskName(StrEnum):
-    """What can be fitted."""
-
-    pos = "pos"
-    ner = "ner"
-    chunk = "chunk"
+from elmox.cli.task_options import (
+    Cache,
+    DevFile,
+    ElmoModel,
+    RecipeFile,
+    Seeds,
+    Task,
+    TaskSettings,
+    TestFile,
+    TrainFile,
+    check_data,
+    chosen_recipe,
+)
 
 
 class PlaceName(StrEnum):
@@ -32,17 +35,13 @@ class PlaceName(StrEnum):
 
 
 def command(
-    task: Annotated[TaskName, typer.Argument(help="The task.", show_default=False)],
-    train: Annotated[Path, typer.Option(help="Labelled data to learn from.", show_default=False)],
-    dev: Annotated[Path, typer.Option(help="Labelled data by which the best epoch is chosen.")],
+    task: Task,
+    train: TrainFile,
+    dev: DevFile,
     out: Annotated[Path, typer.Option(help="The run's directory.", show_default=False)],
-    test: Annotated[
-        Path | None, typer.Option(help="Labelled data to score once, at the end.")
-    ] = None,
-    recipe: Annotated[Path | None, typer.Option(help="A recipe, a TOML file.")] = None,
-    elmo: Annotated[
-        str | None, typer.Option(help=f"The biLM, {BUNDLED} by default; none for a baseline.")
-    ] = None,
+    test: TestFile = None,
+    recipe: RecipeFile = None,
+    elmo: ElmoModel = None,
     layers: Annotated[
         str | None, typer.Option(help="mix (the default), top, or one layer's number.")
     ] = None,
@@ -52,45 +51,35 @@ def command(
     penalty: Annotated[
         float | None, typer.Option("--lambda", help="Weight of the mix's L2 penalty.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Fits, with one seed after another.", min=1)] = 1,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe."),
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Where ELMo's layers are kept; ELMOX_CACHE by default.")
-    ] = None,
+    seeds: Seeds = 1,
+    settings: TaskSettings = None,
+    cache: Cache = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a tagger: part-of-speech tags, named entities or chunks.
+    """Fit a model for a task: part-of-speech tags, named entities or chunks.
 
     ELMo's layers are computed once for each file and kept; only the mix and the task's own model
     are learned. An interrupted fit goes on when the same command is given again.
     """
     from elmox.tasks.layers import cache_directory
-    from elmox.tasks.recipe import task_recipe
-    from elmox.tasks.session import fit_task
+    from elmox.tasks.session import TaskSession
 
-    for path in filter(None, (train, dev, test)):
-        if not path.is_file():
-            raise ElmoxError(f"{path} does not exist: give a file of labelled data")
-    flags = {"model": elmo, "layers": layers, "place": place, "penalty": penalty}
-    changes = [f"elmo.{name}={value}" for name, value in flags.items() if value is not None]
-    chosen = task_recipe(recipe, [*(settings or ()), *changes])
-    found = fit_task(
+    check_data(train, dev, test)
+    chosen = chosen_recipe(
+        recipe, settings, model=elmo, layers=layers, place=place, penalty=penalty
+    )
+    session = TaskSession(
         task.value,
-        chosen,
         train,
         dev,
-        out,
-        test=test,
-        num_seeds=seeds,
+        test,
         device=device,
         cache=cache or cache_directory(),
         say=lambda message: typer.echo(f"elmox: {message}", err=True),
         show_progress_bar=sys.stderr.isatty(),
     )
+    found = session.fit(chosen, out, num_seeds=seeds)
     if as_json:
         typer.echo(json.dumps(asdict(found)))
         return

@@ -12,6 +12,7 @@ import typer
 
 from elmox import __version__
 from elmox.cli import (
+    ablate,
     bench,
     convert,
     embed,
@@ -50,6 +51,7 @@ app.command("score")(score.command)
 app.command("predict")(predict.command)
 app.command("fit")(fit.command)
 app.command("tag")(tag.command)
+app.command("ablate")(ablate.command)
 app.command("neighbours")(neighbours.command)
 app.add_typer(probe.app, name="probe")
 app.add_typer(bench.app, name="bench")

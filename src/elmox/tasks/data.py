@@ -26,12 +26,23 @@ class TaskData:
     """
 
     def __init__(
-        self, model: TaskModel, examples: Sequence[Any], layers: StoredLayers | None
+        self,
+        model: TaskModel,
+        examples: Sequence[Any],
+        layers: StoredLayers | None,
+        chosen: NDArray[np.int64] | None = None,
     ) -> None:
-        """`layers` has an entry for each sentence of each example, in order."""
+        """Look the words up.
+
+        Args:
+            model: that reads them.
+            examples: all of them.
+            layers: an entry for each sentence of each example, in order.
+            chosen: places of the examples to be used; None for all.
+        """
         self.examples = examples
         groups = [model.task.sentences(example) for example in examples]
-        ends = np.cumsum([len(group) for group in groups])
+        ends = np.cumsum([len(group) for group in groups]).tolist()
         self._sentences = [
             range(end - len(group), end) for end, group in zip(ends, groups, strict=True)
         ]
@@ -39,12 +50,13 @@ class TaskData:
         self._sizes = np.array(
             [max((int(self._texts.lengths[i]) for i in own), default=0) for own in self._sentences]
         )
+        self._chosen = np.arange(len(examples)) if chosen is None else chosen
 
     def digest(self) -> str:
-        """Of all examples, to tell these from others."""
+        """Of all examples that are used, to tell these from others."""
         found = hashlib.blake2b(digest_size=16)
-        for example in self.examples:
-            found.update(repr(example).encode("utf-8", "surrogatepass"))
+        for place in self._chosen:
+            found.update(repr(self.examples[place]).encode("utf-8", "surrogatepass"))
         return found.hexdigest()
 
     def batch(self, chosen: NDArray[np.int64], device: torch.device) -> tuple[TextBatch, list[Any]]:
@@ -55,7 +67,7 @@ class TaskData:
     def shuffled(self, batch_size: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
         """Places of examples, batch by batch, in an order that the seed decides."""
         chance = np.random.default_rng(seed)
-        order = chance.permutation(len(self.examples))
+        order = chance.permutation(self._chosen)
         batches = []
         for start in range(0, len(order), batch_size * POOL_BATCHES):
             pool = order[start : start + batch_size * POOL_BATCHES]
@@ -64,7 +76,7 @@ class TaskData:
         return (batches[i] for i in chance.permutation(len(batches)))
 
     def in_order(self, batch_size: int) -> Iterator[NDArray[np.int64]]:
-        """Places of examples by falling length."""
+        """Places of all examples by falling length."""
         order = np.argsort(-self._sizes, kind="stable")
         return (order[i : i + batch_size] for i in range(0, len(order), batch_size))
 

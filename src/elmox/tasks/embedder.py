@@ -51,6 +51,8 @@ class Embedder(nn.Module):
 
     Attributes:
         widths: of what comes out.
+        places: where ELMo goes in.
+        mix: of ELMo's layers, one for each place; None without ELMo.
     """
 
     def __init__(
@@ -70,12 +72,12 @@ class Embedder(nn.Module):
             nn.init.normal_(self.words.weight, std=0.1)
         self.characters = CharCnn(_char_config(words)) if words.filters else None
         self.dropout = nn.Dropout(words.dropout)
-        self._places = () if shape is None else _places(elmo)
+        self.places = () if shape is None else _places(elmo)
         self._layer = elmo.layers if isinstance(elmo.layers, int) else None
-        self.mix = None if shape is None else _mix(elmo, shape, len(self._places))
+        self.mix = None if shape is None else _mix(elmo, shape, len(self.places))
         self.elmo_dropout = nn.Dropout(elmo.dropout)
         learned = words.dim + words.filters
-        at = dict.fromkeys(self._places, 0 if shape is None else shape.dim)
+        at = dict.fromkeys(self.places, 0 if shape is None else shape.dim)
         self.widths = Widths(learned + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
         if not self.widths.input:
             raise ElmoxError(
@@ -108,7 +110,7 @@ class Embedder(nn.Module):
         if self._layer is not None:
             layers = layers[self._layer : self._layer + 1]
         mixed = self.elmo_dropout(self.mix(layers))  # (K, N, T, D)
-        return dict(zip(self._places, mixed, strict=True))
+        return dict(zip(self.places, mixed, strict=True))
 
 
 def _places(elmo: ElmoRecipe) -> tuple[str, ...]:

@@ -138,6 +138,14 @@ def task_recipe(path: Path | None = None, changes: Sequence[str] = ()) -> TaskRe
     return recipe_from_dict(values, "the recipe" if path is None else str(path))
 
 
+def changed(recipe: TaskRecipe, changes: Sequence[str]) -> TaskRecipe:
+    """A recipe with some settings changed."""
+    values = recipe.to_dict()
+    for change in changes:
+        change_setting(values, change)
+    return recipe_from_dict(values, "the recipe")
+
+
 def recipe_from_dict(values: Mapping[str, Any], source: str) -> TaskRecipe:
     """Check untrusted values and make the recipe."""
     return validated(TaskRecipe, values, source)

@@ -5,11 +5,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, default_device
+from elmox.errors import ElmoxError
 from elmox.files import atomic_write, to_json
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.embedder import ElmoShape
@@ -18,9 +22,11 @@ from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.texts import Sentence, StoredLayers, known_words
+from elmox.tasks.texts import StoredLayers, known_words
 
 Say = Callable[[str], None]
+
+SHARE_SEED = 0  # the same examples whatever the seed of a fit: shares are nested
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,127 @@ class Results:
         return max(self.seeds, key=lambda own: own.dev[self.metric])
 
 
+class TaskSession:
+    """A task's files, read once for any number of fits.
+
+    Attributes:
+        task: what is fitted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        train: Path,
+        dev: Path,
+        test: Path | None = None,
+        *,
+        device: str | None = None,
+        cache: Path,
+        say: Say = lambda message: None,
+        show_progress_bar: bool = False,
+    ) -> None:
+        """Read the files.
+
+        Args:
+            name: of the task.
+            train, dev, test: files that the task's reader reads. The test file is scored once, by
+                the model of the best epoch.
+            device: cpu, cuda; a GPU if there is one by default.
+            cache: the directory where ELMo's layers are kept.
+            say: told how it goes, a line at a time.
+            show_progress_bar: while layers are computed, on stderr.
+        """
+        self.task = find_task(name)
+        files = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
+        self._examples = {part: self.task.read(path) for part, path in files.items()}
+        for part, path in files.items():
+            if not self._examples[part]:
+                raise ElmoxError(f"{path} has no examples")
+        self._device = torch.device(device or default_device())
+        self._cache, self._say, self._bar = cache, say, show_progress_bar
+        self._layers: dict[str, tuple[ElmoUsed, dict[str, StoredLayers]]] = {}
+
+    def fit(
+        self, recipe: TaskRecipe, out: Path, *, num_seeds: int = 1, share: float = 1.0
+    ) -> Results:
+        """Fit models of several seeds, one after the other.
+
+        Args:
+            recipe: how.
+            out: a directory: `seed-N/` for each seed, and `results.json`. What an interrupted run
+                left there is gone on with.
+            num_seeds: from the recipe's seed on.
+            share: of the training data, at least one example.
+        """
+        task = self.task
+        used, layers = self._layers_of(recipe.elmo.model) if recipe.elmo.is_used else (None, {})
+        chosen = self._chosen(share)
+        train = [self._examples["train"][place] for place in chosen]
+        sentences = (sentence for example in train for sentence in task.sentences(example))
+        words = known_words(sentences, recipe.words.min_count)
+        head = task.describe(train, recipe.head)
+        results = []
+        for seed in range(recipe.fit.seed, recipe.fit.seed + num_seeds):
+            description = ModelDescription(task.name, recipe.with_seed(seed), head, used)
+            torch.manual_seed(seed)
+            model = TaskModel(description, words).to(self._device)
+            data = {
+                part: TaskData(
+                    model, examples, layers.get(part), chosen if part == "train" else None
+                )
+                for part, examples in self._examples.items()
+            }
+            results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
+            self._say(f"seed {seed}: {_shown(task.metric, results[-1])}")
+        summary = _summary(task.name, task.metric, results)
+        with atomic_write(out / "results.json") as temporary:
+            temporary.write_bytes(to_json(asdict(summary)))
+        return summary
+
+    def _fit_seed(self, model: TaskModel, data: dict[str, TaskData], out: Path) -> SeedResult:
+        out.mkdir(parents=True, exist_ok=True)
+        best, progress = fit(model, data["train"], data["dev"], out, say=self._say)
+        test = None
+        if "test" in data:
+            test = self.task.score(data["test"].examples, answers_to(best, data["test"]))
+        return SeedResult(
+            seed=model.description.recipe.fit.seed,
+            epochs=progress.best_epoch,
+            dev=progress.best,
+            test=test,
+            seconds=progress.seconds,
+            model=str(out / MODEL),
+        )
+
+    def _chosen(self, share: float) -> NDArray[np.int64]:
+        """Places of the training examples that are used, in their order."""
+        if not 0 < share <= 1:
+            raise ElmoxError(f"a share of {share}: expected more than 0 and at most 1")
+        order = np.random.default_rng(SHARE_SEED).permutation(len(self._examples["train"]))
+        return np.sort(order[: max(1, round(share * len(order)))])
+
+    def _layers_of(self, model: str) -> tuple[ElmoUsed, dict[str, StoredLayers]]:
+        """A biLM, and its layers of all files; computed where they are not kept yet."""
+        if model not in self._layers:
+            elmo = Elmo.from_pretrained(model, device=str(self._device))
+            used = ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), model_digest(elmo))
+            layers = {part: self._part_layers(elmo, part) for part in self._examples}
+            self._layers[model] = used, layers
+        return self._layers[model]
+
+    def _part_layers(self, elmo: Elmo, part: str) -> StoredLayers:
+        examples: Sequence[Any] = self._examples[part]
+        sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
+        path = layers_path(elmo, sentences, self._cache)
+        there = path.exists()
+        began = time.monotonic()
+        found = stored_layers(elmo, sentences, path, show_progress_bar=self._bar)
+        how = "reused" if there else f"computed in {time.monotonic() - began:.0f} s"
+        size = size_of(path) / 1e6
+        self._say(f"ELMo's layers of {part}: {how}, {size:,.1f} MB in {path}")
+        return found
+
+
 def fit_task(
     name: str,
     recipe: TaskRecipe,
@@ -67,88 +194,10 @@ def fit_task(
     *,
     test: Path | None = None,
     num_seeds: int = 1,
-    device: str | None = None,
-    cache: Path,
-    say: Say = lambda message: None,
-    show_progress_bar: bool = False,
+    **options: Any,
 ) -> Results:
-    """Fit a task's model, for several seeds one after the other.
-
-    Args:
-        name: of the task.
-        recipe: how.
-        train, dev, test: files that the task's reader reads. The test file is scored once, by the
-            model of the best epoch.
-        out: a directory: `seed-N/` for each seed, and `results.json`. What an interrupted run left
-            there is gone on with.
-        num_seeds: from the recipe's seed on.
-        device: cpu, cuda; a GPU if there is one by default.
-        cache: the directory where ELMo's layers are kept.
-        say: told how it goes, a line at a time.
-        show_progress_bar: while layers are computed, on stderr.
-    """
-    task = find_task(name)
-    files = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
-    examples = {part: task.read(path) for part, path in files.items()}
-    where = torch.device(device or default_device())
-    elmo = load_elmo(recipe, where)
-    layers: dict[str, StoredLayers | None] = dict.fromkeys(files)
-    if elmo is not None:
-        for part, own in examples.items():
-            sentences = [sentence for example in own for sentence in task.sentences(example)]
-            layers[part] = _layers(elmo, sentences, cache, part, say, show_progress_bar)
-    words = known_words(
-        (sentence for example in examples["train"] for sentence in task.sentences(example)),
-        recipe.words.min_count,
-    )
-    head = task.describe(examples["train"], recipe.head)
-    results = []
-    for seed in range(recipe.fit.seed, recipe.fit.seed + num_seeds):
-        description = ModelDescription(name, recipe.with_seed(seed), head, used(elmo))
-        torch.manual_seed(seed)
-        model = TaskModel(description, words).to(where)
-        data = {part: TaskData(model, examples[part], layers[part]) for part in files}
-        folder = out / f"seed-{seed}"
-        folder.mkdir(parents=True, exist_ok=True)
-        best, progress = fit(model, data["train"], data["dev"], folder, say=say)
-        scores = None
-        if test is not None:
-            scores = task.score(examples["test"], answers_to(best, data["test"]))
-        found = SeedResult(
-            seed, progress.best_epoch, progress.best, scores, progress.seconds, str(folder / MODEL)
-        )
-        results.append(found)
-        say(f"seed {seed}: {_shown(task.metric, found)}")
-    summary = _summary(task.name, task.metric, results)
-    with atomic_write(out / "results.json") as temporary:
-        temporary.write_bytes(to_json(asdict(summary)))
-    return summary
-
-
-def load_elmo(recipe: TaskRecipe, device: torch.device) -> Elmo | None:
-    """The recipe's biLM, if it wants one."""
-    if not recipe.elmo.is_used:
-        return None
-    return Elmo.from_pretrained(recipe.elmo.model, device=str(device))
-
-
-def used(elmo: Elmo | None) -> ElmoUsed | None:
-    """What a model remembers of its biLM."""
-    if elmo is None:
-        return None
-    return ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), model_digest(elmo))
-
-
-def _layers(
-    elmo: Elmo, sentences: Sequence[Sentence], cache: Path, part: str, say: Say, bar: bool
-) -> StoredLayers:
-    path = layers_path(elmo, sentences, cache)
-    there = path.exists()
-    began = time.monotonic()
-    found = stored_layers(elmo, sentences, path, show_progress_bar=bar)
-    how = "reused" if there else f"computed in {time.monotonic() - began:.0f} s"
-    say(f"ELMo's layers of {part}: {how}, {size_of(path) / 1e6:,.0f} MB in {path}")
-    return found
+    """Read files and fit; see `TaskSession`, whose options these are."""
+    return TaskSession(name, train, dev, test, **options).fit(recipe, out, num_seeds=num_seeds)
 
 
 def _summary(name: str, metric: str, results: list[SeedResult]) -> Results:

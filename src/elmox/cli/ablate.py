@@ -1,0 +1,102 @@
+"""`elmox ablate`: which layers, which place, how much data; the paper's analyses of a task."""
+
+import json
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmox.cli.model_options import Device, Json
+from elmox.cli.probe_files import write_files
+from elmox.cli.task_options import (
+    Cache,
+    DevFile,
+    ElmoModel,
+    RecipeFile,
+    Seeds,
+    Task,
+    TaskSettings,
+    TestFile,
+    TrainFile,
+    check_data,
+    chosen_recipe,
+)
+from elmox.files import write_together
+
+if TYPE_CHECKING:
+    from elmox.tasks.ablation import Ablation
+
+
+class StudyName(StrEnum):
+    """What is compared."""
+
+    layers = "layers"
+    place = "place"
+    samples = "samples"
+
+
+def command(
+    task: Task,
+    study: Annotated[
+        StudyName,
+        typer.Argument(
+            help="layers: none, 0, top, mixes; place: input, output, both; samples: 0.1% to all of "
+            "the data, without and with ELMo.",
+            show_default=False,
+        ),
+    ],
+    train: TrainFile,
+    dev: DevFile,
+    out: Annotated[Path, typer.Option(help="A directory for fits and report.", show_default=False)],
+    test: TestFile = None,
+    recipe: RecipeFile = None,
+    elmo: ElmoModel = None,
+    seeds: Seeds = 1,
+    settings: TaskSettings = None,
+    cache: Cache = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a task's model in several variants and compare them.
+
+    Prints a table; it is also written to OUT as .md, .json, .png and .svg, with the learned mixes.
+    Fits that are there already are not done again.
+    """
+    from elmox.tasks.ablation import ablate
+    from elmox.tasks.layers import cache_directory
+    from elmox.tasks.session import TaskSession
+
+    check_data(train, dev, test)
+    chosen = chosen_recipe(recipe, settings, model=elmo)
+
+    def say(message: str) -> None:
+        typer.echo(f"elmox: {message}", err=True)
+
+    session = TaskSession(
+        task.value,
+        train,
+        dev,
+        test,
+        device=device,
+        cache=cache or cache_directory(),
+        say=say,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    about = {"command": f"`elmox {shlex.join(sys.argv[1:])}`", "ELMo": chosen.elmo.model}
+    found = ablate(
+        session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say
+    )
+    write_files(found, out, study.value, force=True)
+    _write_mixes(found, out / f"{study.value}-mixes")
+    typer.echo(json.dumps(found.to_dict()) if as_json else found.to_markdown(), nl=as_json)
+
+
+def _write_mixes(found: "Ablation", stem: Path) -> None:
+    from elmox import plots
+
+    figure = found.picture_of_mixes() if plots.can_draw() else None
+    if figure is not None:
+        write_together(plots.picture_files(figure, stem), force=True)

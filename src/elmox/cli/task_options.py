@@ -1,0 +1,66 @@
+"""Options that the verbs of tasks share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from elmox.config import BUNDLED
+from elmox.errors import ElmoxError
+
+if TYPE_CHECKING:
+    from elmox.tasks.recipe import TaskRecipe
+
+
+class TaskName(StrEnum):
+    """What can be fitted."""
+
+    pos = "pos"
+    ner = "ner"
+    chunk = "chunk"
+
+
+Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]
+TrainFile: TypeAlias = Annotated[
+    Path, typer.Option(help="Labelled data to learn from.", show_default=False)
+]
+DevFile: TypeAlias = Annotated[
+    Path, typer.Option(help="Labelled data by which the best epoch is chosen.", show_default=False)
+]
+TestFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Labelled data to score once, at the end.", show_default=False)
+]
+RecipeFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="A recipe, a TOML file.", show_default=False)
+]
+ElmoModel: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help=f"The biLM, {BUNDLED} by default; none for no ELMo.", show_default=False),
+]
+Seeds: TypeAlias = Annotated[int, typer.Option(help="Fits, one seed after another.", min=1)]
+TaskSettings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.", show_default=False
+    ),
+]
+Cache: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Where ELMo's layers are kept; ELMOX_CACHE by default.", show_default=False),
+]
+
+
+def check_data(*paths: Path | None) -> None:
+    """Files that are not there are found before anything else is done."""
+    for path in paths:
+        if path is not None and not path.is_file():
+            raise ElmoxError(f"{path} does not exist: give a file of labelled data")
+
+
+def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: object) -> "TaskRecipe":
+    """The recipe with its changes; `elmo` are options that change settings of that section."""
+    from elmox.tasks.recipe import task_recipe
+
+    changes = [f"elmo.{name}={value}" for name, value in elmo.items() if value is not None]
+    return task_recipe(recipe, [*(settings or ()), *changes])

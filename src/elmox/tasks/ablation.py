@@ -1,0 +1,231 @@
+"""The paper's analyses of a task: which layers, which place, how much data (sections 5.1 to 5.4).
+
+Each study fits the same model in several variants, on the same data and cached layers:
+
+    layers   no ELMo, layer 0, the top layer, mixes with strong and weak regularisation   (Table 2)
+    place    ELMo at the input, the output, or both                                       (Table 3)
+    samples  0.1%, 1%, 10% and all of the training data, without and with ELMo            (Figure 1)
+
+What a mix has learned (Figure 2) is shown for every variant that has one.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from elmox.tasks.model import read_model
+from elmox.tasks.recipe import NO_ELMO, TaskRecipe, changed
+from elmox.tasks.session import Results, TaskSession
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Study: TypeAlias = Literal["layers", "place", "samples"]
+
+SHARES = (0.001, 0.01, 0.1, 1.0)
+WITHOUT, WITH = "without ELMo", "with ELMo"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of a study.
+
+    Attributes:
+        name: as the table calls it.
+        changes: what differs from the recipe, as `--set` would say it.
+        share: of the training data.
+    """
+
+    name: str
+    changes: tuple[str, ...] = ()
+    share: float = 1.0
+
+
+def _shares() -> list[Variant]:
+    kinds = {WITHOUT: (f"elmo.model={NO_ELMO}",), WITH: ()}
+    return [
+        Variant(f"{share:.4g}, {kind}", changes, share)
+        for share in SHARES
+        for kind, changes in kinds.items()
+    ]
+
+
+STUDIES: dict[Study, list[Variant]] = {
+    "layers": [
+        Variant("no ELMo", (f"elmo.model={NO_ELMO}",)),
+        Variant("layer 0", ("elmo.layers=0",)),
+        Variant("top layer", ("elmo.layers=top",)),
+        Variant("mix, lambda 1", ("elmo.penalty=1",)),
+        Variant("mix, lambda 0.001", ("elmo.penalty=0.001",)),
+    ],
+    "place": [Variant(name, (f"elmo.place={name}",)) for name in ("input", "output", "both")],
+    "samples": _shares(),
+}
+
+
+@dataclass(frozen=True)
+class LearnedMix:
+    """What a variant's mixes came to, averaged over seeds.
+
+    Attributes:
+        weights: s_j, which sum to 1, layer by layer.
+        gamma: the factor.
+    """
+
+    weights: tuple[float, ...]
+    gamma: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A variant and what it came to; `mixes` by place, where there is anything to mix."""
+
+    variant: Variant
+    results: Results
+    mixes: dict[str, LearnedMix]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A whole study."""
+
+    study: Study
+    task: str
+    metric: str
+    num_seeds: int
+    about: dict[str, str]  # which command, model and files
+    rows: list[Row]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+    def to_markdown(self) -> str:
+        """For people."""
+        parts = list(self.rows[0].results.mean)
+        lines = [
+            f"# {self.task}: {self.study}",
+            "",
+            *(f"- {name}: {value}" for name, value in self.about.items()),
+            f"- {self.metric}, in percent, mean and deviation over {self.num_seeds} seeds",
+            "",
+            f"| | {' | '.join(parts)} | minutes a fit |",
+            "|---|" + "---|" * (len(parts) + 1),
+        ]
+        for row in self.rows:
+            found = row.results
+            scores = [f"{found.mean[part]:.2f} ± {found.deviation[part]:.2f}" for part in parts]
+            minutes = sum(own.seconds for own in found.seeds) / len(found.seeds) / 60
+            lines.append(f"| {row.variant.name} | {' | '.join(scores)} | {minutes:.1f} |")
+        lines += self._mixes_in_markdown()
+        return "\n".join(lines) + "\n"
+
+    def picture(self) -> "Figure":
+        """Scores as bars; for `samples`, as curves over the share of the data."""
+        from elmox import plots
+
+        title = f"{self.task}, dev {self.metric}"
+        if self.study != "samples":
+            values = [row.results.mean["dev"] for row in self.rows]
+            spread = [row.results.deviation["dev"] for row in self.rows]
+            ends = [(v - d, v + d) for v, d in zip(values, spread, strict=True)]
+            labels = [row.variant.name for row in self.rows]
+            return plots.bars(title, self.metric, labels, values, ends)
+        curves = {
+            kind: [
+                (row.variant.share, row.results.mean["dev"], row.results.deviation["dev"])
+                for row in self.rows
+                if row.variant.name.endswith(kind)
+            ]
+            for kind in (WITHOUT, WITH)
+        }
+        return plots.curves(title, "share of the training data", self.metric, curves)
+
+    def picture_of_mixes(self) -> "Figure | None":
+        """The learned weights, a row for each variant and place; None where there are none."""
+        from elmox import plots
+
+        learned = self._learned()
+        if not learned:
+            return None
+        names, mixes = zip(*learned, strict=True)
+        layers = [f"layer {number}" for number in range(len(mixes[0].weights))]
+        return plots.heatmap(
+            f"{self.task}: weights of the mix", names, layers, [mix.weights for mix in mixes]
+        )
+
+    def _learned(self) -> list[tuple[str, LearnedMix]]:
+        return [
+            (f"{row.variant.name}, {place}", mix)
+            for row in self.rows
+            for place, mix in row.mixes.items()
+        ]
+
+    def _mixes_in_markdown(self) -> list[str]:
+        learned = self._learned()
+        if not learned:
+            return []
+        layers = [f"layer {number}" for number in range(len(learned[0][1].weights))]
+        lines = ["", f"| learned mix | {' | '.join(layers)} | gamma |"]
+        lines.append("|---|" + "---|" * (len(layers) + 1))
+        for name, mix in learned:
+            cells = [f"{weight:.2f}" for weight in mix.weights]
+            lines.append(f"| {name} | {' | '.join(cells)} | {mix.gamma:.2f} |")
+        return lines
+
+
+def ablate(
+    session: TaskSession,
+    recipe: TaskRecipe,
+    study: Study,
+    out: Path,
+    *,
+    num_seeds: int = 1,
+    about: dict[str, str],
+    say: Callable[[str], None] = lambda message: None,
+) -> Ablation:
+    """Fit every variant of a study.
+
+    Args:
+        session: the task's files.
+        recipe: what all variants have in common.
+        study: which.
+        out: a directory, with one for each variant in it; finished fits are not done again.
+        num_seeds: fits of each variant.
+        about: what the report says about where it came from.
+        say: told how it goes, a line at a time.
+    """
+    rows = []
+    for variant in STUDIES[study]:
+        say(f"{variant.name}:")
+        own = changed(recipe, variant.changes)
+        folder = out / variant.name.replace(", ", "-").replace(" ", "-")
+        results = session.fit(own, folder, num_seeds=num_seeds, share=variant.share)
+        rows.append(Row(variant, results, _mixes(results)))
+    metric = session.task.metric
+    return Ablation(study, session.task.name, metric, num_seeds, about, rows)
+
+
+def _mixes(results: Results) -> dict[str, LearnedMix]:
+    """The mixes of fitted models by place, averaged over seeds."""
+    found: dict[str, list[LearnedMix]] = {}
+    for own in results.seeds:
+        embedder = read_model(Path(own.model)).embedder
+        if embedder.mix is None or embedder.mix.weights is None:
+            continue
+        for place, mix in zip(embedder.places, embedder.mix.mixes(), strict=True):
+            found.setdefault(place, []).append(LearnedMix(_softmax(mix.weights), mix.gamma))
+    return {place: _mean(mixes) for place, mixes in found.items()}
+
+
+def _mean(mixes: Sequence[LearnedMix]) -> LearnedMix:
+    columns = zip(*(mix.weights for mix in mixes), strict=True)
+    weights = tuple(sum(column) / len(mixes) for column in columns)
+    return LearnedMix(weights, sum(mix.gamma for mix in mixes) / len(mixes))
+
+
+def _softmax(weights: Sequence[float]) -> tuple[float, ...]:
+    powers = [math.exp(weight - max(weights)) for weight in weights]
+    return tuple(power / sum(powers) for power in powers)

@@ -1,0 +1,85 @@
+"""The studies: their variants, what they report, shares of the data, learned mixes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from shell import run_here
+from tagged_files import NAMES, write_columns
+
+from elmox.errors import ElmoxError
+from elmox.tasks.ablation import STUDIES, ablate
+from elmox.tasks.recipe import task_recipe
+from elmox.tasks.session import TaskSession
+
+SMALL = ["words.dim=4", "words.filters=4", "words.min_count=1", "head.hidden=[6,6]", "fit.lr=0.02"]
+
+
+def session(folder: Path, said: list[str]) -> TaskSession:
+    data = write_columns(folder / "names.txt", NAMES)
+    return TaskSession("ner", data, data, device="cpu", cache=folder / "cache", say=said.append)
+
+
+def test_layers(tiny: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    recipe = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "fit.epochs=2"])
+    found = ablate(
+        session(tmp_path, said), recipe, "layers", tmp_path / "out", num_seeds=2, about={}
+    )
+    names = ["no ELMo", "layer 0", "top layer", "mix, lambda 1", "mix, lambda 0.001"]
+    assert [row.variant.name for row in found.rows] == names
+    assert [list(row.mixes) for row in found.rows] == [[], [], [], ["input"], ["input"]]
+    for row in found.rows[3:]:
+        mix = row.mixes["input"]
+        assert sum(mix.weights) == pytest.approx(1)
+        assert len(mix.weights) == 3
+    strong, weak = (max(row.mixes["input"].weights) for row in found.rows[3:])
+    assert strong < weak  # drawn to the plain average
+    table = found.to_markdown()
+    assert all(f"| {name} |" in table for name in names)
+    assert "| mix, lambda 1, input |" in table
+    assert sum("computed" in line for line in said) == 1  # five variants, one pass of the biLM
+
+
+def test_samples_are_nested_and_curves_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    recipe = task_recipe(None, [*SMALL, "elmo.model=none", "fit.epochs=1"])
+    own = session(tmp_path, [])
+    found = ablate(own, recipe, "samples", tmp_path / "out", about={})
+    assert [row.variant.share for row in found.rows] == [
+        s for s in (0.001, 0.01, 0.1, 1) for _ in "ab"
+    ]
+    small, large = (set(own._chosen(share).tolist()) for share in (0.2, 0.6))
+    assert (len(small), len(large)) == (2, 6)
+    assert small < large
+    (axes,) = found.picture().axes
+    assert axes.get_xscale() == "log"
+    assert len(axes.get_lines()) >= 2
+    assert found.picture_of_mixes() is None
+    with pytest.raises(ElmoxError, match="a share of 0"):
+        own.fit(recipe, tmp_path / "none", share=0)
+
+
+def test_place_in_the_shell(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    data = write_columns(tmp_path / "names.txt", NAMES)
+    changes = [part for change in [*SMALL, "fit.epochs=1"] for part in ("--set", change)]
+    files = ["--train", data, "--dev", data, "--test", data, "--out", tmp_path / "out"]
+    arguments = ["ablate", "ner", "place", *files, "--elmo", tiny, "--cache", tmp_path / "cache"]
+    code, out, err = run_here([*arguments, *changes], capsys)
+    assert code == 0, err
+    assert out == (tmp_path / "out" / "place.md").read_text("utf-8")
+    assert [f"| {v.name} |" in out for v in STUDIES["place"]] == [True] * 3
+    stored = json.loads((tmp_path / "out" / "place.json").read_text("utf-8"))
+    assert [list(row["mixes"]) for row in stored["rows"]] == [
+        ["input"],
+        ["output"],
+        ["input", "output"],
+    ]
+    assert set(stored["rows"][0]["results"]["mean"]) == {"dev", "test"}
+    pictures = {path.name for path in (tmp_path / "out").glob("*.png")}
+    assert pictures == {"place.png", "place-mixes.png"}
+    code, again, err = run_here([*arguments, *changes, "--json"], capsys)
+    assert code == 0, err
+    assert json.loads(again)["rows"] == stored["rows"]  # nothing was fitted again
+    assert "epoch 1, loss" not in err
