@@ -11,7 +11,7 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/train_tiny.py
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

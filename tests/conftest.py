@@ -3,10 +3,12 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in subprocesses
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait leave the core to others
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -15,6 +17,16 @@ def _cpu_by_default() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmox.elmo.default_device", lambda: "cpu")
         yield
+
+
+@pytest.fixture(scope="session")
+def memory_folder() -> Iterator[Path]:
+    """A folder in memory where the system has one, for thousands of tiny files: each of them is
+    synced, for which a disk takes its time."""
+    memory = Path("/dev/shm")
+    has_one = memory.is_dir() and os.access(memory, os.W_OK)
+    with TemporaryDirectory(prefix="elmox-", dir=memory if has_one else None) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

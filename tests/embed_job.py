@@ -1,10 +1,6 @@
-"""`embed_file` in small chunks and parts, as a script for the tests to kill.
-
-`python embed_job.py MODEL INPUT OUTPUT` does what `elmox embed` does, only in many more steps.
-"""
+"""`embed_file` in small chunks and parts, for the tests to kill: `elmox embed` in many steps."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +22,6 @@ def embed_in_small_steps(model: Path, source: Path, output: Path, force: bool = 
         elmox.bulk.embed.CHUNK_BYTES = whole
 
 
-if __name__ == "__main__":
-    model, source, output = map(Path, sys.argv[1:])
-    summary = embed_in_small_steps(model, source, output)
-    sys.stdout.write(json.dumps(asdict(summary)))
+def embed_and_tell(model: Path, source: Path, output: Path, told: Path) -> None:
+    """The same, with what was done in a file: JSON."""
+    told.write_text(json.dumps(asdict(embed_in_small_steps(model, source, output))))

@@ -74,9 +74,7 @@ def elmox_commands(code: str) -> Iterator[list[str]]:
             yield arguments
 
 
-def run(
-    block: Block, page: Path, names: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> int:
+def run(block: Block, page: Path, names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> int:
     """Run a block in the current directory; returns how many things ran.
 
     All in this process: what `elmox` is as one, the tests of the command line show.

@@ -1,16 +1,14 @@
 """ELMo inside somebody else's model: mixes learned, biLM frozen or not, one process or two."""
 
 import copy
-import os
 import pickle
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
+import ddp_job
 import numpy as np
 import pytest
 import torch
+from forked import run_ranks
 
 from elmox import Elmo, ElmoEmbedding
 from elmox.text.batches import index_sentences
@@ -118,58 +116,9 @@ def test_top_only_and_fixed(tiny: Path) -> None:
     np.testing.assert_allclose(fixed(SENTENCES).mixes[0, 0].detach(), middle[0], atol=2e-6)
 
 
-DDP = """
-import os, sys
-import torch, torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from elmox import ElmoEmbedding
-
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(0)
-
-class Task(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = ElmoEmbedding.from_pretrained(
-            sys.argv[1], num_mixes=2, trainable=sys.argv[3] == "trainable"
-        )
-        self.head = torch.nn.Linear(self.embed.dim, 1)
-
-    def forward(self, sentences):
-        return self.head(self.embed(sentences).mixes.sum(0)).mean()
-
-model = DistributedDataParallel(Task())
-optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-mine = [[["Live", "in"], ["the"]], [["present", "a", "b"], ["x", "y"]]][rank]
-for _ in range(3):
-    optimizer.zero_grad()
-    model(mine).backward()
-    optimizer.step()
-torch.save(model.module.state_dict(), f"{sys.argv[2]}/{rank}.pt")
-dist.destroy_process_group()
-"""
-
-
 @pytest.mark.parametrize("mode", ["frozen", "trainable"])
 def test_two_processes_learn_the_same_mixes(tiny: Path, tmp_path: Path, mode: str) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {
-        "CUDA_VISIBLE_DEVICES": "",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-    }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DDP, str(tiny), str(tmp_path), mode],
-            env={**os.environ, **shared, "RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    run_ranks(2, ddp_job.learn, tiny, tmp_path, mode == "trainable")
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     start = ElmoEmbedding.from_pretrained(tiny, num_mixes=2).state_dict()
     for name, value in first.items():

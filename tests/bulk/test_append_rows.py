@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
@@ -29,13 +30,13 @@ LAYOUT = Layout(2, 3, "float16")
     part_entries=st.integers(1, 8),
 )
 def test_the_same_bytes(
-    tmp_path_factory: pytest.TempPathFactory,
+    memory_folder: Path,
     lengths: list[int],
     cuts: list[int],
     part_rows: int,
     part_entries: int,
 ) -> None:
-    folder = tmp_path_factory.mktemp("parts")
+    folder = Path(mkdtemp(dir=memory_folder))
     part_bytes = part_rows * LAYOUT.row_bytes - 1
     rows = np.random.default_rng(0).standard_normal((sum(lengths), 2, 3)).astype(np.float16)
     ends = np.cumsum(lengths, dtype=np.int64)

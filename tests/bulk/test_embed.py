@@ -4,17 +4,17 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import embed_job
+import forked
 import numpy as np
 import pytest
 from broken import rng
 from checkpoints import random_options, write_ai2, write_many_langs
-from embed_job import embed_in_small_steps
+from embed_job import embed_and_tell, embed_in_small_steps
 from shell import command, environment, run_elmox
 
 import elmox.bulk.embed
@@ -58,52 +58,53 @@ def assert_same(path: Path, expected: Path) -> None:
             np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)
 
 
-def wait_for_part(output: Path, number: int, process: subprocess.Popen[str]) -> None:
+def wait_for_part(output: Path, number: int, process: BaseProcess) -> None:
     """Until the job has closed its part of that number."""
     part = Path(f"{output}.partial") / "shards" / f"shard-{number:05d}.npy"
     deadline = time.monotonic() + 120
     while not part.exists():
-        assert process.poll() is None, "it ended before it could be killed"
+        assert process.exitcode is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.001)
 
 
-def start(arguments: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(arguments, env=environment(), stdout=subprocess.PIPE, text=True)
+def start_job(model: Path, source: Path, output: Path) -> BaseProcess:
+    return forked.start(embed_and_tell, model, source, output, told_by(output))
 
 
-def start_job(model: Path, source: Path, output: Path) -> subprocess.Popen[str]:
-    return start([sys.executable, embed_job.__file__, str(model), str(source), str(output)])
+def told_by(output: Path) -> Path:
+    return Path(f"{output}.json")
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: BaseProcess) -> None:
     process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_killed_again_and_again(output: str, model: Path, tmp_path: Path) -> None:
-    source = write_text(tmp_path / "in.txt", 4000)  # 60,000 tokens, 500 parts
+    source = write_text(tmp_path / "in.txt", 500)  # 7,500 tokens, 65 parts
     embed_in_small_steps(model, source, tmp_path / f"undisturbed_{output}")
     chance = random.Random(output)
     for attempt in range(NUM_KILLS):
         process = start_job(model, source, tmp_path / output)
-        wait_for_part(tmp_path / output, 100 * attempt + chance.randrange(100), process)
+        wait_for_part(tmp_path / output, 15 * attempt + chance.randrange(15), process)
         time.sleep(chance.uniform(0, 0.02))
         kill(process)
         assert not (tmp_path / output).exists()
     process = start_job(model, source, tmp_path / output)
-    summary = json.loads(process.communicate()[0])
-    assert process.returncode == 0
-    assert summary["num_lines"] == 4000
-    assert summary["num_resumed"] > 4000 * 200 / 600  # two hundred parts at least
+    process.join()
+    assert process.exitcode == 0
+    summary = json.loads(told_by(tmp_path / output).read_text())
+    assert summary["num_lines"] == 500
+    assert summary["num_resumed"] > 500 * 30 / 75  # thirty parts at least
     assert_same(tmp_path / output, tmp_path / f"undisturbed_{output}")
     assert not Path(f"{tmp_path / output}.partial").exists()
 
 
 def test_the_shell_killed_at_any_moment(model: Path, tmp_path: Path) -> None:
-    source = write_text(tmp_path / "in.txt", 10_000)
+    source = write_text(tmp_path / "in.txt", 3000)
     output = tmp_path / "out.hdf5"
     arguments = ["embed", model, source, output]
     began = time.monotonic()
@@ -112,7 +113,7 @@ def test_the_shell_killed_at_any_moment(model: Path, tmp_path: Path) -> None:
     assert undisturbed.returncode == 0, undisturbed.stderr
     chance = random.Random(0)
     for _ in range(NUM_KILLS):
-        process = start(command(*arguments))
+        process = subprocess.Popen(command(*arguments), env=environment(), stdout=subprocess.PIPE)
         time.sleep(chance.uniform(0.3, 1) * duration)
         process.kill()
         process.communicate()
@@ -124,7 +125,7 @@ def test_the_shell_killed_at_any_moment(model: Path, tmp_path: Path) -> None:
 
 
 def test_another_input_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
-    source, output = write_text(tmp_path / "in.txt", 1000), tmp_path / "out.hdf5"
+    source, output = write_text(tmp_path / "in.txt", 300), tmp_path / "out.hdf5"
     process = start_job(model, source, output)
     wait_for_part(output, 2, process)
     kill(process)
@@ -135,7 +136,7 @@ def test_another_input_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 1
     assert not output.exists()
     summary = embed_in_small_steps(model, source, output, force=True)
-    assert (summary.num_lines, summary.num_resumed) == (1001, 0)
+    assert (summary.num_lines, summary.num_resumed) == (301, 0)
 
 
 def interrupt(model: Elmo, source: Path, output: Path, **options: Any) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Literal, get_args
 
 import h5py
@@ -518,16 +519,17 @@ def test_closed_writer(tmp_path: Path) -> None:
 @needs_fork
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("force", [False, True])
-def test_kill_at_every_operation_on_files(tmp_path: Path, output: str, force: bool) -> None:
-    write_job(tmp_path / output, 20, LAYOUT)
-    (tmp_path / "sweep").mkdir()
+def test_kill_at_every_operation_on_files(memory_folder: Path, output: str, force: bool) -> None:
+    folder = Path(mkdtemp(dir=memory_folder))
+    write_job(folder / output, 20, LAYOUT)
+    (folder / "sweep").mkdir()
     options = ["--force"] if force else []
-    done = run_job(tmp_path / "sweep", "--sweep", output, "--entries", 20, *options)
+    done = run_job(folder / "sweep", "--sweep", output, "--entries", 20, *options)
     assert done.returncode == 0, done.stderr
     num_kills = int(done.stdout)
     assert num_kills > 15
     for number in range(1, num_kills + 1):
-        assert content(tmp_path / "sweep" / str(number) / output) == content(tmp_path / output)
+        assert content(folder / "sweep" / str(number) / output) == content(folder / output)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

@@ -13,7 +13,8 @@ import numpy as np
 import psutil
 import pytest
 from corpora import small_corpus
-from shell import command, environment, run_elmox
+from forked import run_ranks, start, train_on_cpu
+from shell import assert_one_line, command, environment, run_elmox, run_here
 from training_runs import losses, metrics
 
 RECIPE = """
@@ -86,8 +87,9 @@ def _wait_for_step(out: Path, step: int, process: "subprocess.Popen[bytes]") -> 
 
 
 def _resume(recipe: Path, out: Path) -> None:
-    done = run_elmox("train", recipe, "--out", out, "--device", "cpu", "--resume")
-    assert done.returncode == 0, done.stderr
+    process = start(train_on_cpu, recipe, [], out, True)
+    process.join()
+    assert process.exitcode == 0
 
 
 def test_kill_9_and_resume(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
@@ -132,22 +134,21 @@ def test_full_disk(recipe: Path, undisturbed: list[float], tmp_path: Path) -> No
     assert losses(out) == undisturbed
 
 
-def test_errors_are_one_line(recipe: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line(
+    recipe: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for arguments, said in (
         (["none.toml", "--out", tmp_path / "a"], "none.toml does not exist"),
         ([recipe, "--out", tmp_path / "a", "--set", "optim.lr=-1"], "optim.lr is -1"),
         ([recipe, "--out", tmp_path / "a", "--set", "data.dir=nowhere"], "expected a corpus"),
         ([recipe, "--out", tmp_path / "a", "--device", "abacus"], "abacus"),
     ):
-        done = run_elmox("train", *arguments)
-        assert done.returncode == 1
-        assert said in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        assert_one_line(*run_here(["train", *arguments], capfd), said)
     assert not (tmp_path / "a").exists()
 
 
 def _torchrun(
-    num: int, *arguments: object, max_file_bytes: int | None = None
+    num: int, *arguments: object, max_restarts: int = 1, max_file_bytes: int | None = None
 ) -> "subprocess.Popen[bytes]":
     """Start several processes; any free port, since other tests run at the same time."""
 
@@ -156,7 +157,8 @@ def _torchrun(
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
 
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num)]
-    launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", "1"]
+    launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+    launch += ["--max-restarts", str(max_restarts)]
     return subprocess.Popen(
         [*launch, "-m", "elmox", "train", *map(str, arguments), "--device", "cpu"],
         env=environment(PYTHONDONTWRITEBYTECODE="1"),
@@ -184,28 +186,27 @@ def test_two_processes_follow_one(recipe: Path, undisturbed: list[float], tmp_pa
 
 def test_every_loss_in_two_processes(recipe: Path, tmp_path: Path) -> None:
     """The published optimiser, full and adaptive softmax, uneven rows, pieces, both inputs."""
-    common = ["--set", "train.max_steps=20", "--set", "train.rows=7", "--set", "train.reset=0.1"]
-    common += ["--set", "train.accumulate=2", "--set", "optim.name=adagrad"]
+    common = ["train.max_steps=20", "train.rows=7", "train.reset=0.1"]
+    common += ["train.accumulate=2", "optim.name=adagrad"]
     for loss, more in (
         ("full", ["model.input=both", "model.word_dim=4"]),
         ("adaptive", ["softmax.cutoffs=[50]"]),
     ):
-        settings = [*common, "--set", f"softmax.loss={loss}"]
-        settings += [part for setting in more for part in ("--set", setting)]
+        settings = [*common, f"softmax.loss={loss}", *more]
         alone, both = tmp_path / f"{loss}-1", tmp_path / f"{loss}-2"
-        done = run_elmox("train", recipe, "--out", alone, "--device", "cpu", *settings)
-        assert done.returncode == 0, done.stderr
-        _finish(_torchrun(2, recipe, "--out", both, *settings))
+        train_on_cpu(recipe, settings, alone)
+        run_ranks(2, train_on_cpu, recipe, settings, both)
         np.testing.assert_allclose(losses(both, "loss"), losses(alone, "loss"), rtol=1e-4)
 
 
 def test_a_full_disk_ends_all_processes(recipe: Path, tmp_path: Path) -> None:
     """The first process writes; the other must not wait for it for ever."""
-    process = _torchrun(2, recipe, "--out", tmp_path / "run", max_file_bytes=60_000)
+    out = tmp_path / "run"
+    process = _torchrun(2, recipe, "--out", out, max_restarts=0, max_file_bytes=60_000)
     _, said = process.communicate(timeout=200)
     assert process.returncode == 1
     assert "elmox: cannot write " in said.decode()
-    assert not list((tmp_path / "run" / "checkpoints").glob("step-*"))
+    assert not list((out / "checkpoints").glob("step-*"))
 
 
 def test_a_restart_does_not_take_over_another_directory(recipe: Path, tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_resume_on_another_number_of_processes(
     _wait_for_step(out, 45, process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    _finish(_torchrun(3, recipe, "--out", out, "--resume"))  # 8 rows: 2, 3 and 3
+    run_ranks(3, train_on_cpu, recipe, [], out, True)  # 8 rows: 2, 3 and 3
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
 
 

@@ -79,12 +79,12 @@ def test_reading_ragged_rows(shape: tuple[int, ...], clips: Any, dtype: torch.dt
 def test_training_and_every_gradient(
     shape: tuple[int, ...], clips: Any, dtype: torch.dtype
 ) -> None:
-    """Three times, since the second time the loops are recorded and the third time replayed."""
+    """Again in the same memory. On a GPU the second time records the loops, the third replays."""
     torch.manual_seed(1)
     directions, num_rows, width, dim, cells = shape
-    num_steps = 4
+    num_steps = 3
     weights = layer(shape, clips, torch.float32)
-    for _ in range(3):
+    for _ in range(3 if DEVICE == "cuda" else 2):
         inputs = draw(directions, num_steps, num_rows, width).to(dtype)
         hidden = draw(directions, num_rows, dim, scale=0.2).to(dtype)
         given = [inputs, hidden, draw(directions, num_rows, cells, scale=0.2), *tensors(weights)]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from checkpoints import random_options, write_many_langs, write_word_model
 from corpora import small_corpus, write_documents
-from shell import assert_one_line, run_elmox, run_here
+from shell import assert_one_line, run_here
 from training_runs import tiny_recipe
 
 from elmox import Elmo
@@ -47,7 +47,9 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_documents(tmp_path_factory.mktemp("domain") / "domain.txt", 20, 26)
 
 
-def test_a_model_with_a_softmax_keeps_its_words(model: Path, domain: Path, tmp_path: Path) -> None:
+def test_a_model_with_a_softmax_keeps_its_words(
+    model: Path, domain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     said: list[str] = []
     before = load_checkpoint(model)
     out = tmp_path / "out"
@@ -65,20 +67,23 @@ def test_a_model_with_a_softmax_keeps_its_words(model: Path, domain: Path, tmp_p
     assert after.softmax.vocab == before.softmax.vocab
     assert any((after.tensors[n] != before.tensors[n]).any() for n in before.tensors)
     assert json.loads((out / "report.json").read_text())["after"] == found.after
-    evaluated = run_elmox("eval", out / "model", domain, "--json", "--device", "cpu")
-    assert evaluated.returncode == 0, evaluated.stderr
+    code, _, err = run_here(["eval", out / "model", domain, "--json", "--device", "cpu"], capsys)
+    assert code == 0, err
 
 
-def test_a_legacy_file_gets_a_softmax_first(model: Path, domain: Path, tmp_path: Path) -> None:
+def test_a_legacy_file_gets_a_softmax_first(
+    model: Path, domain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_ai2(replace(load_checkpoint(model), softmax=None), tmp_path / "weights.hdf5")
     out, hdf5 = tmp_path / "out", tmp_path / "tuned.hdf5"
-    done = run_elmox(
+    arguments: list[object] = [
         "finetune", tmp_path / "weights.hdf5", domain, "--out", out, "--hold-out", 3,
         "--min-count", 2, "--softmax-epochs", 1, "--lr", 0.01, "--hdf5", hdf5, "--device", "cpu",
         "--json",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    ]  # fmt: skip
+    code, told, err = run_here(arguments, capsys)
+    assert code == 0, err
+    found = json.loads(told)
     assert found["new_softmax"]
     assert found["num_carried"] == 0
     assert found["after"] < found["before"]
@@ -92,15 +97,15 @@ def test_a_legacy_file_gets_a_softmax_first(model: Path, domain: Path, tmp_path:
     tuned, back = load_checkpoint(out / "model"), load_checkpoint(hdf5)
     for name, tensor in tuned.tensors.items():
         assert torch.equal(tensor, back.tensors[name]), name
-    again = run_elmox("finetune", model, domain, "--out", out, "--device", "cpu")
+    again = run_here(["finetune", model, domain, "--out", out, "--device", "cpu"], capsys)
     says = f"{out} exists already: go on with --resume, or choose another directory"
-    assert_one_line(again.returncode, again.stdout, again.stderr, says)
+    assert_one_line(*again, says)
 
 
 def test_a_new_vocabulary_carries_rows_over(model: Path, domain: Path, tmp_path: Path) -> None:
     before = load_checkpoint(model)
     assert before.softmax is not None
-    options = replace(OPTIONS, new_vocab=True)
+    options = replace(QUICK, new_vocab=True)
     found = finetune(
         before, [str(domain)], tmp_path / "out", prepare=PREPARE, options=options, device="cpu"
     )
