@@ -199,3 +199,20 @@ def test_the_name_of_layers_follows_model_and_text(tiny: Path, tmp_path: Path) -
     assert path != layers_path(elmo, WORDS[1:], tmp_path)
     assert path != layers_path(elmo, [["a b"], *WORDS[1:]], tmp_path)
     assert layers_path(elmo, [["a", "b"]], tmp_path) != layers_path(elmo, [["a b"]], tmp_path)
+
+
+def test_static_vectors_know_words_that_training_had_not(tmp_path: Path) -> None:
+    """Vectors that say what a word is, and nothing else goes in: new names are names too."""
+    lines = [f"{word} {tag != 'O':d} {tag.endswith('LOC'):d}" for s in NAMES for word, tag in s]
+    new = ["zoe 1 0", "Rome 1 1", "walks 0 0"]
+    (tmp_path / "vectors.txt").write_text("\n".join([*lines, *new]) + "\n")
+    chosen = recipe(
+        "elmo.model=none", "words.dim=0", "words.filters=0", f"words.vectors={tmp_path}/vectors.txt"
+    )
+    found = fit_names(tmp_path, chosen)
+    assert found.mean["dev"] > 80
+    fitted = Fitted.load(found.best.model, device="cpu")
+    (answer,) = fitted.tag([["Zoe", "walks", "Rome"]])  # Zoe is zoe in small letters
+    assert [tag != "O" for tag in answer["tags"]] == [True, False, True]
+    with pytest.raises(ElmoxError, match="does not exist"):
+        fit_names(tmp_path, recipe("elmo.model=none", "words.vectors=nowhere.txt"), "other")

@@ -51,6 +51,12 @@ def command(
     penalty: Annotated[
         float | None, typer.Option("--lambda", help="Weight of the mix's L2 penalty.")
     ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Static word vectors too, GloVe's or word2vec's text.", show_default=False
+        ),
+    ] = None,
     seeds: Seeds = 1,
     settings: TaskSettings = None,
     cache: Cache = None,
@@ -66,9 +72,8 @@ def command(
     from elmox.tasks.session import TaskSession
 
     check_data(train, dev, test)
-    chosen = chosen_recipe(
-        recipe, settings, model=elmo, layers=layers, place=place, penalty=penalty
-    )
+    changes = [*(settings or ()), *([] if vectors is None else [f"words.vectors={vectors}"])]
+    chosen = chosen_recipe(recipe, changes, model=elmo, layers=layers, place=place, penalty=penalty)
     session = TaskSession(
         task.value,
         train,

@@ -7,6 +7,7 @@ model on word vectors and a character CNN that are learned with the task.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import CharCnnConfig
@@ -55,8 +56,15 @@ class Embedder(nn.Module):
         mix: of ELMo's layers, one for each place; None without ELMo.
     """
 
+    static: Tensor | None
+
     def __init__(
-        self, words: WordsRecipe, elmo: ElmoRecipe, shape: ElmoShape | None, num_words: int
+        self,
+        words: WordsRecipe,
+        elmo: ElmoRecipe,
+        shape: ElmoShape | None,
+        num_learned: int,
+        static: Tensor | None,
     ) -> None:
         """Make it.
 
@@ -64,21 +72,24 @@ class Embedder(nn.Module):
             words: the learned part.
             elmo: where ELMo goes.
             shape: of ELMo's layers; None for none.
-            num_words: ids of known words, the unknown one counted.
+            num_learned: words with a learned vector.
+            static: (number of words, S) vectors that stay as they are; None for none.
         """
         super().__init__()
-        self.words = nn.Embedding(num_words, words.dim) if words.dim else None
+        self.words = nn.Embedding(num_learned + 1, words.dim) if words.dim else None
         if self.words is not None:
             nn.init.normal_(self.words.weight, std=0.1)
+        # Words without a static vector have zeros.
+        self.register_buffer("static", None if static is None else F.pad(static, (0, 0, 1, 0)))
         self.characters = CharCnn(_char_config(words)) if words.filters else None
         self.dropout = nn.Dropout(words.dropout)
         self.places = () if shape is None else _places(elmo)
         self._layer = elmo.layers if isinstance(elmo.layers, int) else None
         self.mix = None if shape is None else _mix(elmo, shape, len(self.places))
         self.elmo_dropout = nn.Dropout(elmo.dropout)
-        learned = words.dim + words.filters
+        own = words.dim + words.filters + (0 if static is None else static.shape[1])
         at = dict.fromkeys(self.places, 0 if shape is None else shape.dim)
-        self.widths = Widths(learned + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
+        self.widths = Widths(own + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
         if not self.widths.input:
             raise ElmoxError(
                 "nothing goes into the model: choose words.dim or words.filters above 0, or "
@@ -87,7 +98,9 @@ class Embedder(nn.Module):
 
     def forward(self, batch: TextBatch) -> Embedded:
         """Embed a batch."""
-        parts = [] if self.words is None else [self.words(batch.ids)]
+        parts = [] if self.words is None else [self.words(batch.learned)]
+        if self.static is not None:
+            parts.append(self.static[batch.static])
         if self.characters is not None:
             parts.append(self.characters(batch.spelling))
         inputs = [self.dropout(torch.cat(parts, dim=-1)[batch.words])] if parts else []

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
+from elmox.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.texts import Sentence, StoredLayers, TextBatch, Texts
+from elmox.tasks.texts import Sentence, StoredLayers, TextBatch, Texts, Words
 from elmox.tensors import read_tensors, write_tensors
 
 MODEL_TYPE = "elmox-task"
@@ -49,6 +49,7 @@ class ModelDescription:
     recipe: TaskRecipe
     head: dict[str, Any]
     elmo: ElmoUsed | None
+    static_dim: int = 0  # width of the static vectors, which are among the weights
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
@@ -67,7 +68,7 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
     with atomic_directory(path) as new:
         write_tensors(model.state_dict(), new / WEIGHTS_FILE)
         (new / CONFIG_FILE).write_bytes(to_json(settings))
-        words = json.dumps(model.words, ensure_ascii=False)
+        words = json.dumps(asdict(model.words), ensure_ascii=False)
         (new / WORDS_FILE).write_text(words + "\n", encoding="utf-8")
 
 
@@ -80,10 +81,8 @@ def read_model(path: Path) -> "TaskModel":
     if settings.pop("format", None) != FORMAT:
         raise ElmoxError(f"{path} has another format than {FORMAT}: use the elmox that wrote it")
     description = validated(ModelDescription, settings, str(path / CONFIG_FILE))
-    words = read_json_value(path / WORDS_FILE)
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ElmoxError(f"{path / WORDS_FILE} is not a list of words")
-    model = TaskModel(description, tuple(words))
+    words = validated(Words, read_json(path / WORDS_FILE), str(path / WORDS_FILE))
+    model = TaskModel(description, words)
     model.load(read_tensors(path / WEIGHTS_FILE), str(path / WEIGHTS_FILE))
     return model.eval()
 
@@ -93,23 +92,28 @@ class TaskModel(nn.Module):
 
     Attributes:
         description: all but words and weights.
-        words: that have a vector of their own.
+        words: that have vectors, learned or static.
     """
 
-    def __init__(self, description: ModelDescription, words: Sequence[str]) -> None:
+    def __init__(
+        self, description: ModelDescription, words: Words, static: Tensor | None = None
+    ) -> None:
         """With fresh weights.
 
         Args:
             description: what to make.
-            words: in small letters; their ids follow that of unknown words.
+            words: that it has vectors for.
+            static: (number of static words, S); zeros, for stored ones to replace, where none are
+                given.
         """
         super().__init__()
         self.description = description
-        self.words = tuple(words)
-        self._known = {word: number for number, word in enumerate(self.words, start=1)}
+        self.words = words
         recipe, elmo = description.recipe, description.elmo
         shape = None if elmo is None else elmo.shape
-        self.embedder = Embedder(recipe.words, recipe.elmo, shape, len(self.words) + 1)
+        if static is None and description.static_dim:
+            static = torch.zeros(len(words.static), description.static_dim)
+        self.embedder = Embedder(recipe.words, recipe.elmo, shape, len(words.learned), static)
         self.task = find_task(description.task)
         self.head = self.task.head(description.head, self.embedder.widths)
 
@@ -120,7 +124,7 @@ class TaskModel(nn.Module):
 
     def texts(self, sentences: Sequence[Sentence], layers: StoredLayers | None) -> Texts:
         """Sentences as this model reads them, with ELMo's layers if it has any."""
-        return Texts(sentences, self._known, layers)
+        return Texts(sentences, self.words, layers)
 
     def loss(self, batch: TextBatch, examples: Sequence[Any]) -> Tensor:
         """What is minimised, the mix's penalty included: ()."""

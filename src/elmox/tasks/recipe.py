@@ -53,8 +53,11 @@ class WordsRecipe:
     """The input that is learned with the task: word vectors and a character CNN.
 
     Attributes:
-        dim: width of a word's vector; 0 for none.
-        min_count: words that the training text has less often are unknown.
+        dim: width of a word's learned vector; 0 for none.
+        min_count: words that the training text has less often have none.
+        vectors: a file of static vectors beside these, in GloVe's or word2vec's text format; they
+            stay as they are.
+        most_vectors: how many of them, from the first line on.
         filters: of the character CNN; 0 for none.
         char_dim: width of a character's vector.
         width: characters that a filter sees.
@@ -63,6 +66,8 @@ class WordsRecipe:
 
     dim: int = 100
     min_count: int = 2
+    vectors: str = ""
+    most_vectors: int = 100_000
     filters: int = 128
     char_dim: int = 16
     width: int = 3
@@ -73,7 +78,7 @@ class WordsRecipe:
     def __post_init__(self) -> None:
         for name in ("dim", "filters"):
             at_least(0, f"words.{name}", getattr(self, name))
-        for name in ("min_count", "char_dim", "width"):
+        for name in ("min_count", "most_vectors", "char_dim", "width"):
             at_least(1, f"words.{name}", getattr(self, name))
         share("words.dropout", self.dropout)
 

@@ -15,14 +15,15 @@ from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, default_device
 from elmox.errors import ElmoxError
 from elmox.files import atomic_write, to_json
+from elmox.readers.word_vectors import WordVectors, read_word_vectors
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.fit import MODEL, fit
 from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
-from elmox.tasks.recipe import TaskRecipe
+from elmox.tasks.recipe import TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.texts import StoredLayers, known_words
+from elmox.tasks.texts import StoredLayers, Words, frequent_words
 
 Say = Callable[[str], None]
 
@@ -121,13 +122,18 @@ class TaskSession:
         chosen = self._chosen(share)
         train = [self._examples["train"][place] for place in chosen]
         sentences = (sentence for example in train for sentence in task.sentences(example))
-        words = known_words(sentences, recipe.words.min_count)
+        learned = frequent_words(sentences, recipe.words.min_count)
+        static = _static_vectors(recipe.words)
+        words = Words(learned, static.words)
         head = task.describe(train, recipe.head)
         results = []
         for seed in range(recipe.fit.seed, recipe.fit.seed + num_seeds):
-            description = ModelDescription(task.name, recipe.with_seed(seed), head, used)
+            static_dim = static.vectors.shape[1]
+            own = recipe.with_seed(seed)
+            description = ModelDescription(task.name, own, head, used, static_dim)
             torch.manual_seed(seed)
-            model = TaskModel(description, words).to(self._device)
+            vectors = torch.from_numpy(static.vectors) if static_dim else None
+            model = TaskModel(description, words, vectors).to(self._device)
             data = {
                 part: TaskData(
                     model, examples, layers.get(part), chosen if part == "train" else None
@@ -198,6 +204,13 @@ def fit_task(
 ) -> Results:
     """Read files and fit; see `TaskSession`, whose options these are."""
     return TaskSession(name, train, dev, test, **options).fit(recipe, out, num_seeds=num_seeds)
+
+
+def _static_vectors(recipe: WordsRecipe) -> WordVectors:
+    """Those of the recipe's file; none where it names none."""
+    if not recipe.vectors:
+        return WordVectors((), np.zeros((0, 0), np.float32))
+    return read_word_vectors(Path(recipe.vectors), recipe.most_vectors)
 
 
 def _summary(name: str, metric: str, results: list[SeedResult]) -> Results:

@@ -6,6 +6,7 @@ Every distinct word is spelled and looked up once; a batch is made of rows of th
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from elmox.text.chars import Spelling, spell_bytes
 Sentence = Sequence[str]
 
 MAX_CHARACTERS = 32  # bytes of a word that the task's own character CNN sees, marks counted
-UNKNOWN = 0  # the id of words that the training text did not have
+UNKNOWN = 0  # the id of words without a vector; others are counted from 1
 
 
 class StoredLayers(Protocol):
@@ -35,13 +36,45 @@ class TextBatch:
 
     mask: Tensor  # (N, T) true where there is a word
     words: Tensor  # (N, T) places in the tables below, 0 at padding
-    ids: Tensor  # (U,) of each distinct word in the task's vocabulary
+    learned: Tensor  # (U,) ids of the words' learned vectors
+    static: Tensor  # (U,) and of their static ones
     spelling: Tensor  # (U, C)
     layers: Tensor | None  # (L+1, N, T, D) float32, zero at padding
 
 
-def known_words(sentences: Iterable[Sentence], min_count: int) -> tuple[str, ...]:
-    """Words in small letters that occur often enough; their id is their place plus one."""
+@dataclass(frozen=True)
+class Words:
+    """The words that a model has vectors for.
+
+    Attributes:
+        learned: with the task; in small letters.
+        static: from a file, as they are written there.
+    """
+
+    learned: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+    def learned_id(self, word: str) -> int:
+        """The id of a word's learned vector."""
+        return self._learned.get(word.lower(), UNKNOWN)
+
+    def static_id(self, word: str) -> int:
+        """The id of its static vector, or of that of the word in small letters."""
+        return self._static.get(word) or self._static.get(word.lower(), UNKNOWN)
+
+    @cached_property
+    def _learned(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.learned, start=1)}
+
+    @cached_property
+    def _static(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.static, start=1)}
+
+
+def frequent_words(sentences: Iterable[Sentence], min_count: int) -> tuple[str, ...]:
+    """Words, in small letters, that occur often enough; the most frequent first."""
     counts = Counter(word.lower() for sentence in sentences for word in sentence)
     frequent = (item for item in counts.items() if item[1] >= min_count)
     return tuple(word for word, _ in sorted(frequent, key=lambda item: (-item[1], item[0])))
@@ -55,12 +88,9 @@ class Texts:
     """
 
     def __init__(
-        self,
-        sentences: Sequence[Sentence],
-        known: dict[str, int],
-        layers: StoredLayers | None,
+        self, sentences: Sequence[Sentence], words: Words, layers: StoredLayers | None
     ) -> None:
-        """`known` gives the ids of words in small letters; `layers` those of these sentences."""
+        """Look up and spell the words; `layers` are ELMo's, of these sentences."""
         places: dict[str, int] = {}
         self._index = [
             np.array([places.setdefault(word, len(places)) for word in sentence], np.int64)
@@ -68,7 +98,8 @@ class Texts:
         ]
         self.lengths = np.array([len(sentence) for sentence in sentences], np.int64)
         self._spelling: Spelling = spell_bytes(list(places), MAX_CHARACTERS)
-        self._ids = np.array([known.get(word.lower(), UNKNOWN) for word in places], np.int64)
+        self._learned = np.array([words.learned_id(word) for word in places], np.int64)
+        self._static = np.array([words.static_id(word) for word in places], np.int64)
         self._layers = layers
 
     def batch(self, chosen: Sequence[int], device: torch.device) -> TextBatch:
@@ -79,17 +110,24 @@ class Texts:
         words = np.zeros(mask.shape, np.int64)
         words[mask] = np.concatenate([self._index[i] for i in chosen] or [np.empty(0, np.int64)])
         distinct, places = np.unique(words, return_inverse=True)
-        layers = None
-        if self._layers is not None:
-            own = [torch.from_numpy(np.asarray(self._layers[i], np.float32)) for i in chosen]
-            padded = torch.zeros(own[0].shape[0], len(own), len(steps), own[0].shape[2])
-            for row, found in enumerate(own):
-                padded[:, row, : found.shape[1]] = found
-            layers = padded.to(device)
+
+        def on_device(array: NDArray[np.generic]) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
         return TextBatch(
-            mask=torch.from_numpy(mask).to(device),
-            words=torch.from_numpy(places.reshape(mask.shape)).to(device),
-            ids=torch.from_numpy(self._ids[distinct]).to(device),
-            spelling=torch.from_numpy(self._spelling.ids[distinct]).to(device),
-            layers=layers,
+            mask=on_device(mask),
+            words=on_device(places.reshape(mask.shape)),
+            learned=on_device(self._learned[distinct]),
+            static=on_device(self._static[distinct]),
+            spelling=on_device(self._spelling.ids[distinct]),
+            layers=None if self._layers is None else self._padded(chosen, len(steps)).to(device),
         )
+
+    def _padded(self, chosen: Sequence[int], num_steps: int) -> Tensor:
+        """ELMo's layers of the chosen sentences, (L+1, N, T, D) float32."""
+        assert self._layers is not None
+        own = [torch.from_numpy(np.asarray(self._layers[i], np.float32)) for i in chosen]
+        padded = torch.zeros(own[0].shape[0], len(own), num_steps, own[0].shape[2])
+        for row, found in enumerate(own):
+            padded[:, row, : found.shape[1]] = found
+        return padded
