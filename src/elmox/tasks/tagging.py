@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
@@ -21,6 +20,7 @@ from elmox.readers.conllu import read_conllu
 from elmox.settings import at_least, share
 from elmox.tasks.crf import Crf
 from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.encoder import Encoder
 from elmox.tasks.scores.accuracy import score_tags
 from elmox.tasks.scores.span_f1 import score_spans
 from elmox.tasks.spans import (
@@ -147,31 +147,13 @@ class Tagger(nn.Module):
         settings, self._tags = description.settings, description.tags
         self._scheme = description.scheme
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
-        if widths.middle and len(settings.hidden) < 2:
-            raise ElmoxError('elmo.place is "middle": give head.hidden two layers or more')
-        self.layers = nn.ModuleList()
-        width = widths.input
-        for number, cells in enumerate(settings.hidden):
-            width += widths.middle if number == 1 else 0
-            self.layers.append(nn.LSTM(width, cells, batch_first=True, bidirectional=True))
-            width = 2 * cells
-        self.dropout = nn.Dropout(settings.dropout)
-        self.scores = nn.Linear(width + widths.output, len(self._tags))
+        self.encoder = Encoder(widths, settings.hidden, nn.Dropout(settings.dropout))
+        self.scores = nn.Linear(self.encoder.width, len(self._tags))
         self.crf = Crf(len(self._tags), *allowed_transitions(self._tags, self._scheme))
 
     def forward(self, texts: Embedded) -> Tensor:
         """A score for every word and tag, (N, T, C)."""
-        lengths = texts.mask.sum(1).cpu()
-        found = texts.input
-        for number, layer in enumerate(self.layers):
-            if number == 1 and texts.middle is not None:
-                found = torch.cat([found, texts.middle], dim=-1)
-            packed = pack_padded_sequence(found, lengths, batch_first=True, enforce_sorted=False)
-            found, _ = pad_packed_sequence(layer(packed)[0], batch_first=True)
-            found = self.dropout(found)
-        if texts.output is not None:
-            found = torch.cat([found, texts.output], dim=-1)
-        scores: Tensor = self.scores(found)
+        scores: Tensor = self.scores(self.encoder(texts))
         return scores
 
     def loss(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> Tensor:
