@@ -5,10 +5,11 @@ dozen, the loss is back where it began, and never falls again. All numbers stay 
 course of the loss tells, and hours of work would go into a model of word frequencies.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-LEAST_GAIN = 0.5  # nats: before that much was learned, there is nothing to lose
-NUM_REPORTS = 3  # in a row: one alone may be strange text
+NUM_REPORTS = 5  # that count together: a report may be one small step of strange text
+LEAST_GAIN = 1.0  # nats: before that much was learned, there is nothing to lose
+ALL_BUT = 0.1  # of the gain: with no more than that left, all is lost
 
 
 @dataclass(frozen=True)
@@ -16,28 +17,31 @@ class LossCourse:
     """What the reported losses have been like.
 
     Attributes:
-        first: the first one.
-        lowest: the lowest.
-        num_lost: how many of the last ones, in a row, gave back more than half of what had been
-            gained between the two.
+        recent: the last few.
+        first: the mean of the first few.
+        lowest: the lowest mean of as many in a row.
     """
 
+    recent: tuple[float, ...] = ()
     first: float | None = None
     lowest: float | None = None
-    num_lost: int = 0
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def after(self, loss: float) -> "LossCourse":
         """With one more report."""
-        if self.first is None or self.lowest is None:
-            return LossCourse(loss, loss)
-        gained = self.first - self.lowest
-        lost = gained > LEAST_GAIN and loss > self.lowest + gained / 2
-        lowest = min(self.lowest, loss)
-        return replace(self, lowest=lowest, num_lost=self.num_lost + 1 if lost else 0)
+        recent = (*self.recent, loss)[-NUM_REPORTS:]
+        if len(recent) < NUM_REPORTS:
+            return LossCourse(recent)
+        mean = sum(recent) / NUM_REPORTS
+        first = mean if self.first is None else self.first
+        lowest = mean if self.lowest is None else min(self.lowest, mean)
+        return LossCourse(recent, first, lowest)
 
     @property
     def has_diverged(self) -> bool:
-        """Whether it is time to give up."""
-        return self.num_lost >= NUM_REPORTS
+        """Whether the last few losses are all back where it began."""
+        if self.first is None or self.lowest is None:
+            return False
+        gained = self.first - self.lowest
+        return gained > LEAST_GAIN and min(self.recent) > self.first - ALL_BUT * gained
