@@ -61,6 +61,15 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def chosen_device(name: str | None) -> torch.device:
+    """The device of that name, or the default one; an `ElmoxError` where it cannot be used."""
+    wanted = name or default_device()
+    try:
+        return torch.empty(0, device=wanted).device
+    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
+        raise ElmoxError(f"device={wanted!r}: {str(error).splitlines()[0]}") from error
+
+
 class Elmo:
     """A pretrained ELMo that turns text into vectors."""
 

@@ -12,6 +12,7 @@ from tagged_files import NAMES, write_columns
 
 SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
+BY_HEART += ["fit.least_updates=1"]
 
 
 def arguments(folder: Path, model: object, *more: str) -> list[object]:

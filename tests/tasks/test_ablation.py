@@ -9,10 +9,11 @@ from tagged_files import NAMES, write_columns
 
 from elmox.errors import ElmoxError
 from elmox.tasks.ablation import STUDIES, ablate
-from elmox.tasks.recipe import task_recipe
+from elmox.tasks.recipe import changed, task_recipe
 from elmox.tasks.session import TaskSession
 
-SMALL = ["words.dim=4", "words.filters=4", "words.min_count=1", "head.hidden=[6,6]", "fit.lr=0.02"]
+WORDS = ["words.dim=4", "words.filters=4", "words.min_count=1"]
+SMALL = [*WORDS, "head.hidden=[6,6]", "fit.lr=0.02", "fit.least_updates=1"]
 
 
 def session(folder: Path, said: list[str]) -> TaskSession:
@@ -41,9 +42,9 @@ def test_layers(tiny: Path, tmp_path: Path) -> None:
     assert sum("computed" in line for line in said) == 1  # five variants, one pass of the biLM
 
 
-def test_samples_are_nested_and_curves_are_drawn(tmp_path: Path) -> None:
+def test_samples_are_nested_and_curves_are_drawn(tiny: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    recipe = task_recipe(None, [*SMALL, "elmo.model=none", "fit.epochs=1"])
+    recipe = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "elmo.layers=top", "fit.epochs=1"])
     own = session(tmp_path, [])
     found = ablate(own, recipe, "samples", tmp_path / "out", about={})
     assert [row.variant.share for row in found.rows] == [
@@ -58,6 +59,8 @@ def test_samples_are_nested_and_curves_are_drawn(tmp_path: Path) -> None:
     assert found.picture_of_mixes() is None
     with pytest.raises(ElmoxError, match="a share of 0"):
         own.fit(recipe, tmp_path / "none", share=0)
+    with pytest.raises(ElmoxError, match="give a model, not none"):
+        ablate(own, changed(recipe, ["elmo.model=none"]), "place", tmp_path / "none", about={})
 
 
 def test_place_in_the_shell(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

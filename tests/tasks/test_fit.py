@@ -17,7 +17,7 @@ from elmox.tasks.session import Results, fit_task
 WORDS = [[word for word, _ in sentence] for sentence in NAMES]
 SMALL = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12, 12]"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
-LONG = ["fit.batch_size=4", "fit.epochs=30", "fit.patience=12"]
+LONG = ["fit.batch_size=4", "fit.epochs=30", "fit.patience=12", "fit.least_updates=1"]
 
 
 def recipe(*changes: str) -> TaskRecipe:
@@ -216,3 +216,87 @@ def test_static_vectors_know_words_that_training_had_not(tmp_path: Path) -> None
     assert [tag != "O" for tag in answer["tags"]] == [True, False, True]
     with pytest.raises(ElmoxError, match="does not exist"):
         fit_names(tmp_path, recipe("elmo.model=none", "words.vectors=nowhere.txt"), "other")
+
+
+def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Ada 1 0\nLondon 0 1\n")
+    chosen = recipe("elmo.model=none", f"words.vectors={vectors}", "fit.epochs=1")
+    fit_names(tmp_path, chosen)
+    vectors.write_text("London 0 1\nAda 1 0\n")
+    with pytest.raises(ElmoxError, match="begun with other settings or other data"):
+        fit_names(tmp_path, chosen)
+
+
+def test_spans_without_a_label(tmp_path: Path) -> None:
+    data = write_columns(tmp_path / "bare.txt", [[("a", "B"), ("b", "I"), ("c", "O")]] * 3)
+    chosen = recipe("elmo.model=none")
+    found = fit_task("chunk", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert found.mean["dev"] == 100.0
+
+
+def test_small_data_is_read_several_times_an_epoch(tmp_path: Path) -> None:
+    """One sentence is one update: patience alone would end it before anything was learned."""
+    data = write_columns(tmp_path / "one.txt", NAMES[:1])
+    settings = [*SMALL, *BY_HEART, "elmo.model=none", "fit.lr=0.01", "fit.epochs=3"]
+    scores = []
+    for updates in (1, 40):
+        chosen = task_recipe(None, [*settings, f"fit.least_updates={updates}"])
+        out = tmp_path / str(updates)
+        found = fit_task("ner", chosen, data, data, out, device="cpu", cache=tmp_path)
+        scores.append(found.mean["dev"])
+    assert scores[0] < scores[1] == 100.0
+
+
+def test_a_kill_between_two_names_loses_nothing(tmp_path: Path) -> None:
+    """Progress was moved aside to make room for newer, which never came."""
+    chosen = recipe("elmo.model=none", "fit.epochs=2")
+    whole = fit_names(tmp_path, chosen)
+    folder = tmp_path / "run" / "seed-0"
+    (folder / ".progress.old.x").mkdir()
+    (folder / "progress").rename(folder / ".progress.old.x" / "progress")
+    said: list[str] = []
+    again = fit_names(tmp_path, chosen, say=said.append)
+    assert "going on after epoch 2" in said
+    assert again.mean == whole.mean
+
+
+def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from elmox.elmo import Elmo
+    from elmox.tasks.layers import stored_layers
+
+    elmos = [Elmo.from_pretrained(tiny, device="cpu") for _ in range(3)]
+    path = layers_path(elmos[0], WORDS, tmp_path / "cache")
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda elmo: stored_layers(elmo, WORDS, path), elmos))
+    assert [len(own) for own in found] == [len(WORDS)] * 3
+    assert [own.name for own in (tmp_path / "cache").iterdir()] == [path.name]
+    with pytest.raises(ElmoxError, match="has 10 entries, expected 9: delete it"):
+        stored_layers(elmos[0], WORDS[1:], path)
+
+
+def test_a_moved_model_finds_its_bilm(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny.parent)
+    found = fit_names(tmp_path, recipe(f"elmo.model={tiny.name}", "fit.epochs=1"))
+    monkeypatch.chdir(tmp_path)
+    model = Path(found.best.model).rename(tmp_path / "moved")
+    assert len(Fitted.load(model, device="cpu").tag([["Ada"]])) == 1
+
+
+@pytest.mark.parametrize("question", [{"tokens": [1]}, {"tokens": None}, {"text": 5}])
+def test_questions_that_are_no_text(question: dict[str, Any], tmp_path: Path) -> None:
+    found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    with pytest.raises(ElmoxError, match=r"tokens is .*, expected a text or a list"):
+        Fitted.load(found.best.model, device="cpu").ask([question])
+
+
+def test_what_cannot_be_used(tmp_path: Path) -> None:
+    found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    with pytest.raises(ElmoxError, match="fitted without ELMo"):
+        Fitted.load(found.best.model, elmo="some-model", device="cpu")
+    with pytest.raises(ElmoxError, match="device='nowhere'"):
+        Fitted.load(found.best.model, device="nowhere")

@@ -64,10 +64,14 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def lock_directory(path: Path) -> int | None:
+def lock_directory(path: Path, wait: bool = False) -> int | None:
     """Keep other processes out of a directory while this one lives.
 
     The lock is the kernel's (`flock`), so a killed process leaves none behind.
+
+    Args:
+        path: the directory.
+        wait: until another process that holds it lets go.
 
     Returns:
         The descriptor that holds the lock, for `os.close`; None where the system or the file system
@@ -82,7 +86,7 @@ def lock_directory(path: Path) -> int | None:
         return None
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         os.close(descriptor)
         raise

@@ -9,6 +9,7 @@ import typer
 
 from elmox.cli.model_options import (
     Device,
+    FittedElmo,
     Json,
     ModelPath,
     Options,
@@ -19,6 +20,7 @@ from elmox.cli.model_options import (
     TokenFile,
     VocabFile,
 )
+from elmox.errors import ElmoxError
 
 
 def command(
@@ -31,6 +33,7 @@ def command(
     options: Options = None,
     vocab: VocabFile = None,
     token_embeddings: TokenFile = None,
+    elmo: FittedElmo = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate a language model on a text, or a model of elmox fit on labelled data.
@@ -44,10 +47,17 @@ def command(
     from elmox.tasks.model import is_task_model
 
     if is_task_model(Path(model)):
-        _show_scores(model, Path(text), device, as_json)
+        if raw or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
+            raise ElmoxError(
+                f"{model} is a model of elmox fit: it is scored on labelled data, and takes no "
+                "option but --elmo, --device and --json"
+            )
+        _show_scores(model, Path(text), elmo, device, as_json)
         return
+    if elmo is not None:
+        raise ElmoxError(f"--elmo {elmo}: {model} is not a model of elmox fit, it needs no biLM")
     check_source(text)
-    elmo = Elmo.from_pretrained(
+    bilm = Elmo.from_pretrained(
         model,
         options=options,
         vocab=vocab,
@@ -56,9 +66,9 @@ def command(
         softmax_vocab=softmax_vocab,
         device=device,
     )
-    lines = read_lines(text, line_format(text, raw), elmo.tokenize)
+    lines = read_lines(text, line_format(text, raw), bilm.tokenize)
     sentences = (sentence for line in lines for sentence in line.sentences)
-    facts = elmo.evaluate(sentences, show_progress_bar=sys.stderr.isatty()).to_dict()
+    facts = bilm.evaluate(sentences, show_progress_bar=sys.stderr.isatty()).to_dict()
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -66,10 +76,12 @@ def command(
         typer.echo(f"{name.removeprefix('num_').replace('_', ' '):<29}{_shown(name, value)}")
 
 
-def _show_scores(model: str, data: Path, device: str | None, as_json: bool) -> None:
+def _show_scores(
+    model: str, data: Path, elmo: str | None, device: str | None, as_json: bool
+) -> None:
     from elmox.tasks.fitted import Fitted
 
-    scores = Fitted.load(model, device=device).score(data)
+    scores = Fitted.load(model, elmo=elmo, device=device).score(data)
     if as_json:
         typer.echo(json.dumps(scores))
         return

@@ -23,6 +23,7 @@ from elmox.cli.task_options import (
     check_data,
     chosen_recipe,
 )
+from elmox.errors import ElmoxError
 
 
 class PlaceName(StrEnum):
@@ -73,7 +74,11 @@ def command(
 
     check_data(train, dev, test)
     changes = [*(settings or ()), *([] if vectors is None else [f"words.vectors={vectors}"])]
+    if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
+        raise ElmoxError(f"--layers {layers}: expected mix, top, or a layer's number")
     chosen = chosen_recipe(recipe, changes, model=elmo, layers=layers, place=place, penalty=penalty)
+    if not chosen.elmo.is_used and (layers or place or penalty is not None):
+        raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
     session = TaskSession(
         task.value,
         train,

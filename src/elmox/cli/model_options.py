@@ -27,6 +27,14 @@ TokenFile: TypeAlias = Annotated[
     typer.Option("--token-embeddings", help="bilm-tf's cached token vectors, with --vocab."),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+FittedElmo: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--elmo",
+        help="A fitted model's biLM, if that no longer lies where it lay.",
+        show_default=False,
+    ),
+]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 Device: TypeAlias = Annotated[
     str | None, typer.Option(help="cpu, cuda, ...; a GPU if there is one by default.")

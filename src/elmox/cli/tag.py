@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import Device, Json, Raw, TextFile
+from elmox.cli.model_options import Device, FittedElmo, Json, Raw, TextFile
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ def command(
     ],
     text: TextFile,
     raw: Raw = False,
-    elmo: Annotated[
-        str | None,
-        typer.Option(help="Its biLM, if that no longer lies where it lay.", show_default=False),
-    ] = None,
+    elmo: FittedElmo = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:

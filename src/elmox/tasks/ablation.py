@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from elmox.errors import ElmoxError
 from elmox.tasks.model import read_model
 from elmox.tasks.recipe import NO_ELMO, TaskRecipe, changed
 from elmox.tasks.session import Results, TaskSession
@@ -57,8 +58,8 @@ STUDIES: dict[Study, list[Variant]] = {
         Variant("no ELMo", (f"elmo.model={NO_ELMO}",)),
         Variant("layer 0", ("elmo.layers=0",)),
         Variant("top layer", ("elmo.layers=top",)),
-        Variant("mix, lambda 1", ("elmo.penalty=1",)),
-        Variant("mix, lambda 0.001", ("elmo.penalty=0.001",)),
+        Variant("mix, lambda 1", ("elmo.layers=mix", "elmo.penalty=1")),
+        Variant("mix, lambda 0.001", ("elmo.layers=mix", "elmo.penalty=0.001")),
     ],
     "place": [Variant(name, (f"elmo.place={name}",)) for name in ("input", "output", "both")],
     "samples": _shares(),
@@ -197,6 +198,8 @@ def ablate(
         about: what the report says about where it came from.
         say: told how it goes, a line at a time.
     """
+    if not recipe.elmo.is_used:
+        raise ElmoxError("a study compares ELMo in several ways: give a model, not none")
     rows = []
     for variant in STUDIES[study]:
         say(f"{variant.name}:")

@@ -64,16 +64,22 @@ class TaskData:
         sentences = [i for example in chosen for i in self._sentences[example]]
         return self._texts.batch(sentences, device), [self.examples[i] for i in chosen]
 
-    def shuffled(self, batch_size: int, seed: Sequence[int]) -> Iterator[NDArray[np.int64]]:
-        """Places of examples, batch by batch, in an order that the seed decides."""
+    def shuffled(self, batch_size: int, least: int, seed: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Places of examples, batch by batch, in an order that the seed decides.
+
+        All examples once, or as often as it takes for at least `least` batches.
+        """
         chance = np.random.default_rng(seed)
-        order = chance.permutation(self._chosen)
-        batches = []
-        for start in range(0, len(order), batch_size * POOL_BATCHES):
-            pool = order[start : start + batch_size * POOL_BATCHES]
-            pool = pool[np.argsort(self._sizes[pool], kind="stable")]
-            batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
-        return (batches[i] for i in chance.permutation(len(batches)))
+        found: list[NDArray[np.int64]] = []
+        while len(found) < least:
+            order = chance.permutation(self._chosen)
+            batches = []
+            for start in range(0, len(order), batch_size * POOL_BATCHES):
+                pool = order[start : start + batch_size * POOL_BATCHES]
+                pool = pool[np.argsort(self._sizes[pool], kind="stable")]
+                batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+            found += [batches[i] for i in chance.permutation(len(batches))]
+        return found
 
     def in_order(self, batch_size: int) -> Iterator[NDArray[np.int64]]:
         """Places of all examples by falling length."""

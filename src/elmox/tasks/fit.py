@@ -5,6 +5,7 @@ depends on seed and epoch alone, and after each one all is saved: an interrupted
 the very numbers of an undisturbed one.
 """
 
+import hashlib
 import json
 import math
 import time
@@ -18,10 +19,10 @@ from torch import Tensor
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, to_json
+from elmox.files import atomic_directory, read_json, recover_directory, to_json
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model, write_model
-from elmox.tensors import read_tensors, write_tensors
+from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog
 
 Say = Callable[[str], None]
@@ -71,9 +72,14 @@ def fit(
     Returns:
         The model of the best epoch, which also lies in `out/model`; and how it went.
     """
+    for name in (PROGRESS, MODEL):
+        recover_directory(out / name)
     run = _Fit(model, train, dev, out, say)
-    while not run.is_over():
-        run.epoch()
+    try:
+        while not run.is_over():
+            run.epoch()
+    finally:
+        run.close()
     best = read_model(out / MODEL).to(model.device)
     return best, run.progress
 
@@ -91,9 +97,14 @@ class _Fit:
             self._parameters.values(), lr=self._recipe.lr, weight_decay=self._recipe.weight_decay
         )
         self.progress = FitProgress(lr=self._recipe.lr)
+        self._job = _job(model, train, dev)
         if (out / PROGRESS).is_dir():
             self._restore()
         self._metrics = MetricsLog(out, self.progress.epoch)
+
+    def close(self) -> None:
+        """Nothing more will be reported."""
+        self._metrics.close()
 
     def is_over(self) -> bool:
         """Whether there is nothing more to gain."""
@@ -134,7 +145,8 @@ class _Fit:
         for group in self._optimizer.param_groups:
             group["lr"] = self.progress.lr
         total = torch.zeros((), device=model.device)
-        batches = list(self._train.shuffled(recipe.batch_size, (recipe.seed, number)))
+        seed = (recipe.seed, number)
+        batches = self._train.shuffled(recipe.batch_size, recipe.least_updates, seed)
         for chosen in batches:
             loss = model.loss(*self._train.batch(chosen, model.device))
             self._optimizer.zero_grad()
@@ -157,11 +169,11 @@ class _Fit:
         with atomic_directory(self._out / PROGRESS) as new:
             write_tensors({**weights, **moments}, new / "state.safetensors")
             (new / "progress.json").write_bytes(to_json(asdict(self.progress)))
-            (new / "job.json").write_bytes(to_json(self._job()))
+            (new / "job.json").write_bytes(to_json(self._job))
 
     def _restore(self) -> None:
         path = self._out / PROGRESS
-        if read_json(path / "job.json") != self._job():
+        if read_json(path / "job.json") != self._job:
             raise ElmoxError(
                 f"{self._out} was begun with other settings or other data: go on with those, or "
                 "choose another --out"
@@ -181,10 +193,19 @@ class _Fit:
         self.progress = validated(FitProgress, values, str(path / "progress.json"))
         self._say(f"going on after epoch {self.progress.epoch}")
 
-    def _job(self) -> dict[str, Any]:
-        """What this fit depends on, as JSON knows it."""
-        settings = json.loads(to_json(asdict(self._model.description)))
-        return {"model": settings, "train": self._train.digest(), "dev": self._dev.digest()}
+
+def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:
+    """What a fit depends on, as JSON knows it."""
+    settings = json.loads(to_json(asdict(model.description)))
+    words = hashlib.blake2b(repr(model.words).encode("utf-8", "surrogatepass"), digest_size=16)
+    static = model.embedder.static
+    return {
+        "model": settings,
+        "words": words.hexdigest(),
+        "static": None if static is None else digest({"static": static}),
+        "train": train.digest(),
+        "dev": dev.digest(),
+    }
 
 
 def _mixed(seed: int, epoch: int) -> int:

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from elmox.bulk.embed import model_digest
-from elmox.elmo import Elmo, default_device
+from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model
@@ -46,12 +44,14 @@ class Fitted:
             elmo: where its biLM lies now, if not where it lay when the model was fitted.
             device: cpu, cuda; a GPU if there is one by default.
         """
-        where = device or default_device()
-        model = read_model(Path(path)).to(torch.device(where))
+        where = chosen_device(device)
+        model = read_model(Path(path)).to(where)
         recipe, wanted = model.description.recipe, model.description.elmo
         if wanted is None:
+            if elmo is not None:
+                raise ElmoxError(f"{path} was fitted without ELMo: leave {elmo} out")
             return cls(model, None)
-        found = Elmo.from_pretrained(elmo or recipe.elmo.model, device=where)
+        found = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(where))
         if model_digest(found) != wanted.digest:
             raise ElmoxError(
                 f"{path} was fitted with another biLM than {elmo or recipe.elmo.model}: give the "
@@ -91,7 +91,10 @@ class Fitted:
                 wanted = ", ".join(self.task.asks)
                 raise ElmoxError(f"{self.task.name} asks for {wanted}: {key} is missing")
             text = values[key]
-            values[key] = self.tokenize(text) if isinstance(text, str) else list(text)
+            if isinstance(text, str):
+                values[key] = self.tokenize(text)
+            elif not isinstance(text, list | tuple) or not all(isinstance(t, str) for t in text):
+                raise ElmoxError(f"{key} is {text!r:.60}, expected a text or a list of tokens")
         return values if all(values[key] for key in self.task.asks) else None
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:

@@ -10,12 +10,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from elmox.bulk.durable import write_whole
+from elmox.bulk.durable import lock_directory, write_whole
 from elmox.bulk.embed import embed_file, fingerprint
 from elmox.bulk.files import Vectors, open_vectors
 from elmox.elmo import Elmo
+from elmox.errors import ElmoxError
 from elmox.tasks.texts import Sentence
 
 
@@ -51,17 +53,37 @@ def stored_layers(
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        source = path.with_suffix(".jsonl")
-        if not source.exists():  # else of an interrupted run: the same file goes on
-            write_whole(source, _lines(sentences))
-        embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=show_progress_bar)
-        source.unlink()
-    return open_vectors(path)
+        with _alone(path.parent):
+            if not path.exists():  # nobody else has made it meanwhile
+                _compute(elmo, sentences, path, show_progress_bar)
+    found = open_vectors(path)
+    if len(found) != len(sentences):
+        raise ElmoxError(f"{path} has {len(found)} entries, expected {len(sentences)}: delete it")
+    return found
 
 
 def size_of(path: Path) -> int:
     """Bytes of everything in a folder."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _compute(elmo: Elmo, sentences: Sequence[Sentence], path: Path, bar: bool) -> None:
+    source = path.with_suffix(".jsonl")
+    if not source.exists():  # else of an interrupted run: the same file goes on
+        write_whole(source, _lines(sentences))
+    embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=bar)
+    source.unlink()
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """One process at a time computes layers; the others wait."""
+    lock = lock_directory(cache, wait=True)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _lines(sentences: Sequence[Sentence]) -> Iterator[bytes]:

@@ -89,7 +89,9 @@ class FitRecipe:
 
     Attributes:
         batch_size: examples of an update.
-        epochs: most times that the training data is read.
+        least_updates: of an epoch. Where the data is small, an epoch reads it several times: else
+            patience would end before anything could be learned.
+        epochs: how many, at most.
         patience: epochs without a better score on the dev data after which fitting ends.
         lr: AdamW's rate; halved after every `patience // 2` epochs without a better score.
         weight_decay: AdamW's.
@@ -98,6 +100,7 @@ class FitRecipe:
     """
 
     batch_size: int = 32
+    least_updates: int = 50
     epochs: int = 60
     patience: int = 6
     lr: float = 0.001
@@ -108,7 +111,7 @@ class FitRecipe:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs", "patience"):
+        for name in ("batch_size", "least_updates", "epochs", "patience"):
             at_least(1, f"fit.{name}", getattr(self, name))
         for name in ("weight_decay", "clip_norm", "seed"):
             at_least(0, f"fit.{name}", getattr(self, name))

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmox.bulk.embed import model_digest
-from elmox.elmo import Elmo, default_device
+from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
 from elmox.files import atomic_write, to_json
 from elmox.readers.word_vectors import WordVectors, read_word_vectors
@@ -21,7 +21,7 @@ from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.fit import MODEL, fit
 from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
-from elmox.tasks.recipe import TaskRecipe, WordsRecipe
+from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.texts import StoredLayers, Words, frequent_words
 
@@ -96,14 +96,15 @@ class TaskSession:
             show_progress_bar: while layers are computed, on stderr.
         """
         self.task = find_task(name)
+        self._device = chosen_device(device)
         files = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
         self._examples = {part: self.task.read(path) for part, path in files.items()}
         for part, path in files.items():
             if not self._examples[part]:
                 raise ElmoxError(f"{path} has no examples")
-        self._device = torch.device(device or default_device())
         self._cache, self._say, self._bar = cache, say, show_progress_bar
-        self._layers: dict[str, tuple[ElmoUsed, dict[str, StoredLayers]]] = {}
+        self._models: dict[str, Elmo] = {}
+        self._layers: dict[tuple[str, str], StoredLayers] = {}  # by model and part
 
     def fit(
         self, recipe: TaskRecipe, out: Path, *, num_seeds: int = 1, share: float = 1.0
@@ -117,27 +118,19 @@ class TaskSession:
             num_seeds: from the recipe's seed on.
             share: of the training data, at least one example.
         """
+        if num_seeds < 1:
+            raise ElmoxError(f"{num_seeds} seeds: expected at least 1")
         task = self.task
-        used, layers = self._layers_of(recipe.elmo.model) if recipe.elmo.is_used else (None, {})
+        recipe = _located(recipe)
         chosen = self._chosen(share)
-        train = [self._examples["train"][place] for place in chosen]
-        sentences = (sentence for example in train for sentence in task.sentences(example))
-        learned = frequent_words(sentences, recipe.words.min_count)
-        static = _static_vectors(recipe.words)
-        words = Words(learned, static.words)
-        head = task.describe(train, recipe.head)
+        make = self._maker(recipe, [self._examples["train"][place] for place in chosen])
+        make(recipe.fit.seed)  # what is wrong with a recipe shows before layers are computed
+        layers = {part: self._part_layers(recipe.elmo, part) for part in self._examples}
         results = []
         for seed in range(recipe.fit.seed, recipe.fit.seed + num_seeds):
-            static_dim = static.vectors.shape[1]
-            own = recipe.with_seed(seed)
-            description = ModelDescription(task.name, own, head, used, static_dim)
-            torch.manual_seed(seed)
-            vectors = torch.from_numpy(static.vectors) if static_dim else None
-            model = TaskModel(description, words, vectors).to(self._device)
+            model = make(seed)
             data = {
-                part: TaskData(
-                    model, examples, layers.get(part), chosen if part == "train" else None
-                )
+                part: TaskData(model, examples, layers[part], chosen if part == "train" else None)
                 for part, examples in self._examples.items()
             }
             results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
@@ -169,26 +162,50 @@ class TaskSession:
         order = np.random.default_rng(SHARE_SEED).permutation(len(self._examples["train"]))
         return np.sort(order[: max(1, round(share * len(order)))])
 
-    def _layers_of(self, model: str) -> tuple[ElmoUsed, dict[str, StoredLayers]]:
-        """A biLM, and its layers of all files; computed where they are not kept yet."""
-        if model not in self._layers:
-            elmo = Elmo.from_pretrained(model, device=str(self._device))
+    def _maker(self, recipe: TaskRecipe, train: Sequence[Any]) -> Callable[[int], TaskModel]:
+        """What makes the model of a seed, with fresh weights."""
+        sentences = (sentence for example in train for sentence in self.task.sentences(example))
+        learned = frequent_words(sentences, recipe.words.min_count)
+        static = _static_vectors(recipe.words)
+        words = Words(learned, static.words)
+        static_dim = static.vectors.shape[1]
+        vectors = torch.from_numpy(static.vectors) if static_dim else None
+        head = self.task.describe(train, recipe.head)
+        used = None
+        if recipe.elmo.is_used:
+            elmo = self._model(recipe.elmo.model)
             used = ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), model_digest(elmo))
-            layers = {part: self._part_layers(elmo, part) for part in self._examples}
-            self._layers[model] = used, layers
-        return self._layers[model]
 
-    def _part_layers(self, elmo: Elmo, part: str) -> StoredLayers:
-        examples: Sequence[Any] = self._examples[part]
-        sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
-        path = layers_path(elmo, sentences, self._cache)
-        there = path.exists()
-        began = time.monotonic()
-        found = stored_layers(elmo, sentences, path, show_progress_bar=self._bar)
-        how = "reused" if there else f"computed in {time.monotonic() - began:.0f} s"
-        size = size_of(path) / 1e6
-        self._say(f"ELMo's layers of {part}: {how}, {size:,.1f} MB in {path}")
-        return found
+        def make(seed: int) -> TaskModel:
+            own = recipe.with_seed(seed)
+            description = ModelDescription(self.task.name, own, head, used, static_dim)
+            torch.manual_seed(seed)
+            return TaskModel(description, words, vectors).to(self._device)
+
+        return make
+
+    def _model(self, name: str) -> Elmo:
+        if name not in self._models:
+            self._models[name] = Elmo.from_pretrained(name, device=str(self._device))
+        return self._models[name]
+
+    def _part_layers(self, recipe: ElmoRecipe, part: str) -> StoredLayers | None:
+        """ELMo's layers of a file; computed where they are not kept yet."""
+        if not recipe.is_used:
+            return None
+        key = recipe.model, part
+        if key not in self._layers:
+            elmo = self._model(recipe.model)
+            examples: Sequence[Any] = self._examples[part]
+            sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
+            path = layers_path(elmo, sentences, self._cache)
+            there = path.exists()
+            began = time.monotonic()
+            self._layers[key] = stored_layers(elmo, sentences, path, show_progress_bar=self._bar)
+            how = "reused" if there else f"computed in {time.monotonic() - began:.0f} s"
+            size = size_of(path) / 1e6
+            self._say(f"ELMo's layers of {part}: {how}, {size:,.1f} MB in {path}")
+        return self._layers[key]
 
 
 def fit_task(
@@ -204,6 +221,14 @@ def fit_task(
 ) -> Results:
     """Read files and fit; see `TaskSession`, whose options these are."""
     return TaskSession(name, train, dev, test, **options).fit(recipe, out, num_seeds=num_seeds)
+
+
+def _located(recipe: TaskRecipe) -> TaskRecipe:
+    """With a path that leads to its biLM from anywhere: a fitted model is used elsewhere too."""
+    model = Path(recipe.elmo.model)
+    if not recipe.elmo.is_used or not model.exists():  # none, a name, a hub id
+        return recipe
+    return replace(recipe, elmo=replace(recipe.elmo, model=str(model.resolve())))
 
 
 def _static_vectors(recipe: WordsRecipe) -> WordVectors:

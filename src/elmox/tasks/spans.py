@@ -95,6 +95,11 @@ def spans_of(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     return spans
 
 
+def tag_of(prefix: str, label: str) -> str:
+    """A tag as it is written."""
+    return f"{prefix}-{label}" if label else prefix
+
+
 def tags_of(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     """The tags of a sentence of `length` words with these spans, which must not overlap."""
     tags = [OUTSIDE] * length
@@ -107,7 +112,7 @@ def tags_of(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
             )
         touches = span.start == end and span.label == before
         for place, prefix in enumerate(_prefixes(span, touches, scheme), start=span.start):
-            tags[place] = f"{prefix}-{span.label}" if span.label else prefix
+            tags[place] = tag_of(prefix, span.label)
         end, before = span.end_exclusive, span.label
     return tags
 

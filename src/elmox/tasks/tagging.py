@@ -30,6 +30,7 @@ from elmox.tasks.spans import (
     converted,
     scheme_of,
     spans_of,
+    tag_of,
 )
 from elmox.tasks.texts import Sentence
 
@@ -111,7 +112,7 @@ class Tagging:
             tags = sorted({tag for example in train for tag in example.tags})
             return asdict(TaggerDescription(own, tuple(tags), None))
         labels = {span.label for example in train for span in spans_of(example.tags, ANY_SCHEME)}
-        tags = [OUTSIDE, *(f"{p}-{label}" for label in sorted(labels) for p in "BIUL")]
+        tags = [OUTSIDE, *(tag_of(prefix, label) for label in sorted(labels) for prefix in "BIUL")]
         return asdict(TaggerDescription(own, tuple(tags), "BIOUL"))
 
     def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
