@@ -105,3 +105,10 @@ def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         columns.append([(own["loss"], own["dev_f1"]) for own in map(json.loads, lines)])
     assert len(columns[0]) == 40
     assert columns[0] == columns[1]
+
+
+def test_every_task_is_offered() -> None:
+    from elmox.cli.task_options import TaskName
+    from elmox.tasks.registry import TASKS
+
+    assert [name.value for name in TaskName] == list(TASKS)

@@ -300,3 +300,25 @@ def test_what_cannot_be_used(tmp_path: Path) -> None:
         Fitted.load(found.best.model, elmo="some-model", device="cpu")
     with pytest.raises(ElmoxError, match="device='nowhere'"):
         Fitted.load(found.best.model, device="nowhere")
+
+
+def test_what_others_have_written_stays(tmp_path: Path) -> None:
+    model = tmp_path / "run" / "seed-0" / "model"
+    model.mkdir(parents=True)
+    (model / "mine.txt").write_text("precious")
+    with pytest.raises(ElmoxError, match="exists already"):
+        fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    assert (model / "mine.txt").read_text() == "precious"
+
+
+def test_one_fit_at_a_time_in_a_directory(tmp_path: Path) -> None:
+    def begin_another(message: str) -> None:
+        if message.startswith("epoch 1"):
+            with pytest.raises(ElmoxError, match="another process is fitting in"):
+                fit_names(tmp_path, chosen)
+            seen.append(message)
+
+    seen: list[str] = []
+    chosen = recipe("elmo.model=none", "fit.epochs=2")
+    fit_names(tmp_path, chosen, say=begin_another)
+    assert len(seen) == 1

@@ -19,6 +19,7 @@ class TaskName(StrEnum):
     pos = "pos"
     ner = "ner"
     chunk = "chunk"
+    srl = "srl"
 
 
 Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]
@@ -54,7 +55,9 @@ Cache: TypeAlias = Annotated[
 def check_data(*paths: Path | None) -> None:
     """Files that are not there are found before anything else is done."""
     for path in paths:
-        if path is not None and not path.is_file():
+        if path is not None and path.is_dir():
+            raise ElmoxError(f"{path} is a directory: give a file of labelled data")
+        if path is not None and not path.exists():
             raise ElmoxError(f"{path} does not exist: give a file of labelled data")
 
 

@@ -19,7 +19,13 @@ from torch import Tensor
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, recover_directory, to_json
+from elmox.files import (
+    atomic_directory,
+    read_json,
+    recover_directory,
+    refuse_existing,
+    to_json,
+)
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model, write_model
 from elmox.tensors import digest, read_tensors, write_tensors
@@ -74,6 +80,8 @@ def fit(
     """
     for name in (PROGRESS, MODEL):
         recover_directory(out / name)
+    if not (out / PROGRESS).exists():  # then a model there is of somebody else's making
+        refuse_existing(out / MODEL, force=False)
     run = _Fit(model, train, dev, out, say)
     try:
         while not run.is_over():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from elmox.config import BUNDLED, validated
+from elmox.errors import ElmoxError
 from elmox.settings import above, at_least, change_setting, read_settings, share
 
 NO_ELMO = "none"
@@ -115,6 +116,8 @@ class FitRecipe:
             at_least(1, f"fit.{name}", getattr(self, name))
         for name in ("weight_decay", "clip_norm", "seed"):
             at_least(0, f"fit.{name}", getattr(self, name))
+        if self.seed >= 2**32:
+            raise ElmoxError(f"fit.seed is {self.seed}, expected below 2**32")
         above(0, "fit.lr", self.lr)
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.tasks.srl import SemanticRoles
 from elmox.tasks.tagging import Tagging
 from elmox.tasks.task import Task
 
@@ -10,6 +11,7 @@ _ALL: tuple[Task[Any, Any], ...] = (
     Tagging("pos", spans=False),
     Tagging("ner", spans=True),
     Tagging("chunk", spans=True),
+    SemanticRoles(),
 )
 TASKS = {task.name: task for task in _ALL}
 

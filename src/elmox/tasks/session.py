@@ -1,8 +1,10 @@
 """From files to fitted models: what `elmox fit` does, for one seed or several."""
 
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmox.bulk.durable import lock_directory
 from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
@@ -142,7 +145,8 @@ class TaskSession:
 
     def _fit_seed(self, model: TaskModel, data: dict[str, TaskData], out: Path) -> SeedResult:
         out.mkdir(parents=True, exist_ok=True)
-        best, progress = fit(model, data["train"], data["dev"], out, say=self._say)
+        with _alone(out):
+            best, progress = fit(model, data["train"], data["dev"], out, say=self._say)
         test = None
         if "test" in data:
             test = self.task.score(data["test"].examples, answers_to(best, data["test"]))
@@ -221,6 +225,20 @@ def fit_task(
 ) -> Results:
     """Read files and fit; see `TaskSession`, whose options these are."""
     return TaskSession(name, train, dev, test, **options).fit(recipe, out, num_seeds=num_seeds)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other processes from fitting in the same directory."""
+    try:
+        lock = lock_directory(out)
+    except BlockingIOError:
+        raise ElmoxError(f"another process is fitting in {out}: wait for it") from None
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _located(recipe: TaskRecipe) -> TaskRecipe:

@@ -1,0 +1,248 @@
+"""LSTM layers with highway connections, to be stacked high (He et al. 2017, section 2).
+
+    r_t = sigmoid(W_r [h_{t-1}, x_t] + b_r)
+    h_t = z * (r_t * o_t * tanh(c_t) + (1 - r_t) * W_h x_t)
+
+where gates, candidate and cell are an LSTM's, and z is variational dropout: one mask for all steps
+of a sequence. What one layer reads from left to right, the next reads from right to left.
+
+No library has a kernel for it, so time is a loop. What can be done outside of it is: the inputs'
+products for all steps together, and the weights' gradients too, for which the backward pass is
+written out. Sequences are packed: rows by falling length, step after step, without padding, so that
+each step is one product on the rows that still have a word.
+
+Shapes: R rows (sequences), P words of them all, N rows that have a word at a step, C cells. Gate
+order: input, forget, output, carry (r), candidate.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+NUM_SIGMOIDS = 4
+NUM_GATES = 5  # the candidate counted
+NUM_PRODUCTS = 6  # of an input: those for the gates, and W_h x, which goes past them
+
+_aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the words of rows lie: step after step, within a step in the order of the rows.
+
+    Attributes:
+        sizes: rows that have a word at each step; they are the first ones.
+        steps: (P,) each word's place in its row.
+        rows: (P,) its row.
+    """
+
+    sizes: tuple[int, ...]
+    steps: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lengths: NDArray[np.int64]) -> "Packing":
+        """For rows of these lengths, one or more, the longest first."""
+        real = np.arange(lengths[0])[:, None] < lengths
+        steps, rows = real.nonzero()
+        return cls(tuple(real.sum(1).tolist()), steps, rows)
+
+    def earlier(self) -> NDArray[np.int64]:
+        """(P - R,) for each word from the second step on: the place of the word before it."""
+        starts = np.cumsum((0, *self.sizes))
+        later = self.steps > 0
+        found: NDArray[np.int64] = starts[self.steps[later] - 1] + self.rows[later]
+        return found
+
+
+class HighwayLstm(nn.Module):
+    """One layer in one direction.
+
+    Weights are drawn orthonormal, matrix by matrix; biases are 0, but 1 for the forget gate.
+
+    Attributes:
+        weight: (6C, D) of the inputs, W_h last.
+        recurrent: (5C, C) of the hidden state.
+        bias: (5C,).
+    """
+
+    def __init__(self, input_dim: int, num_cells: int, dropout: float, backward: bool) -> None:
+        """`backward` is for reading from right to left."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(NUM_PRODUCTS * num_cells, input_dim))
+        self.recurrent = nn.Parameter(torch.empty(NUM_GATES * num_cells, num_cells))
+        self.bias = nn.Parameter(torch.zeros(NUM_GATES * num_cells))
+        self._num_cells, self._dropout, self._backward = num_cells, dropout, backward
+        for weight in (self.weight, self.recurrent):
+            for matrix in torch.split(weight.detach(), num_cells):
+                nn.init.orthogonal_(matrix)
+        nn.init.ones_(self.bias.detach()[num_cells : 2 * num_cells])
+
+    def forward(self, inputs: Tensor, sizes: tuple[int, ...], earlier: Tensor) -> Tensor:
+        """Read packed rows: (P, D) -> (P, C).
+
+        Args:
+            inputs: the words.
+            sizes, earlier: as `Packing` has them.
+        """
+        return self.read(self.products(inputs), sizes, earlier)
+
+    def products(self, inputs: Tensor) -> Tensor:
+        """What needs no state: (..., D) -> (..., 6C), biases added.
+
+        Inputs may be narrower, as if they went on with zeros.
+        """
+        weight = self.weight[:, : inputs.shape[-1]]
+        return F.linear(inputs, weight, F.pad(self.bias, (0, self._num_cells)))
+
+    def read(self, products: Tensor, sizes: tuple[int, ...], earlier: Tensor) -> Tensor:
+        """The rest, for packed rows: (P, 6C) -> (P, C).
+
+        Args:
+            products: of the words.
+            sizes, earlier: as `Packing` has them.
+        """
+        mask, kept = None, 1 - self._dropout
+        if self.training and self._dropout:
+            mask = products.new_empty(sizes[0], self._num_cells).bernoulli_(kept).div_(kept)
+        given = (products, self.recurrent, mask, earlier, sizes, self._backward)
+        found: Tensor = _Recurrence.apply(*given)  # type: ignore[no-untyped-call]
+        return found
+
+
+class _Step(NamedTuple):
+    """A step as it was read, or the gradients of one, where `cell` is not used."""
+
+    gates: Tensor  # (N, 5C) activated; gradients: before activation
+    past: Tensor  # (N, C) W_h x
+    cell: Tensor  # (N, C)
+    output: Tensor  # (N, C)
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        products: Tensor,
+        recurrent: Tensor,
+        mask: Tensor | None,
+        earlier: Tensor,
+        sizes: tuple[int, ...],
+        backward: bool,
+    ) -> Tensor:
+        kept = products.clone()
+        cells, outputs = (products.new_empty(len(products), recurrent.shape[1]) for _ in range(2))
+        before, *steps = _steps(kept, cells, outputs, sizes, backward)
+        for step in steps:
+            _read(step, before, recurrent, mask)
+            before = step
+        ctx.save_for_backward(kept, cells, outputs, recurrent, mask, earlier)
+        ctx.sizes, ctx.is_backward = sizes, backward
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_outputs: Tensor) -> Any:
+        kept, cells, outputs, recurrent, mask, earlier = ctx.saved_tensors
+        sizes, num_rows = ctx.sizes, ctx.sizes[0]
+        d_products = torch.empty_like(kept)
+        d_hidden, d_cell = (torch.zeros_like(outputs[:num_rows]) for _ in range(2))
+        steps = _steps(kept, cells, outputs, sizes, ctx.is_backward)
+        d_steps = _steps(d_products, cells, d_outputs, sizes, ctx.is_backward)
+        for number in reversed(range(1, len(steps))):
+            step, before = steps[number], steps[number - 1]
+            _go_back(step, before, d_steps[number], d_hidden, d_cell, recurrent, mask)
+        d_gates = d_products[:, : len(recurrent)]
+        if ctx.is_backward:
+            d_recurrent = d_gates[earlier].T @ outputs[num_rows:]
+        else:
+            d_recurrent = d_gates[num_rows:].T @ outputs[earlier]
+        return d_products, d_recurrent, None, None, None, None
+
+
+def _steps(
+    products: Tensor, cells: Tensor, outputs: Tensor, sizes: tuple[int, ...], backward: bool
+) -> list[_Step]:
+    """Views of the steps in the order in which they are read, after one of no rows at all."""
+    num_gates = NUM_GATES * cells.shape[1]
+    parts = (products[:, :num_gates], products[:, num_gates:], cells, outputs)
+    views = zip(*(torch.split(part, list(sizes)) for part in parts), strict=True)
+    steps = [_Step(*own) for own in views]
+    nothing = _Step(*(part[:0] for part in parts))
+    return [nothing, *(reversed(steps) if backward else steps)]
+
+
+def _read(step: _Step, before: _Step, recurrent: Tensor, mask: Tensor | None) -> None:
+    """One step: activates the gates, fills cell and output."""
+    gates, past, cell, output = step
+    num_sigmoids, size = NUM_SIGMOIDS * cell.shape[1], len(cell)
+    known = min(size, len(before.cell))  # rows that have a state: the first ones
+    gates[:known].addmm_(before.output[:known], recurrent.T)
+    gates[:, :num_sigmoids].sigmoid_()
+    _tanh_(gates[:, num_sigmoids:])
+    enter, forget, leave, carry, candidate = gates.chunk(NUM_GATES, dim=1)
+    torch.mul(enter, candidate, out=cell)
+    cell[:known].addcmul_(forget[:known], before.cell[:known])
+    torch.lerp(past, _tanh_(cell.clone()).mul_(leave), carry, out=output)
+    if mask is not None:
+        output.mul_(mask[:size])
+
+
+def _go_back(
+    step: _Step,
+    before: _Step,
+    d_step: _Step,
+    d_hidden: Tensor,
+    d_cell: Tensor,
+    recurrent: Tensor,
+    mask: Tensor | None,
+) -> None:
+    """One step of the way back.
+
+    Args:
+        step: as it was read.
+        before: the one that was read before it.
+        d_step: gradients: that of the output is given, gates and past are filled.
+        d_hidden: (R, C) what the steps read later add to the output's gradient; replaced by what
+            this one adds to that of the step before.
+        d_cell: (R, C) the same for the cell.
+        recurrent: the weight.
+        mask: (R, C) of dropout.
+    """
+    gates, past, cell, _ = step
+    enter, forget, leave, carry, candidate = gates.chunk(NUM_GATES, dim=1)
+    d_enter, d_forget, d_leave, d_carry, d_candidate = d_step.gates.chunk(NUM_GATES, dim=1)
+    num_sigmoids, size = NUM_SIGMOIDS * cell.shape[1], len(cell)
+    d_output, d_own = d_hidden[:size].add_(d_step.output), d_cell[:size]
+    if mask is not None:
+        d_output.mul_(mask[:size])
+    squashed = _tanh_(cell.clone())
+    torch.mul(squashed, leave, out=d_carry).sub_(past).mul_(d_output)
+    torch.addcmul(d_output, d_output, carry, value=-1, out=d_step.past)
+    d_memory = d_output.mul_(carry)
+    torch.mul(d_memory, squashed, out=d_leave)
+    d_squashed = d_memory.mul_(leave)
+    d_own.add_(_aten.tanh_backward.grad_input(d_squashed, squashed, grad_input=d_squashed))
+    torch.mul(d_own, candidate, out=d_enter)
+    torch.mul(d_own, enter, out=d_candidate)
+    known = min(size, len(before.cell))
+    torch.mul(d_own[:known], before.cell[:known], out=d_forget[:known])
+    d_forget[known:].zero_()
+    sigmoids, d_sigmoids = gates[:, :num_sigmoids], d_step.gates[:, :num_sigmoids]
+    _aten.sigmoid_backward.grad_input(d_sigmoids, sigmoids, grad_input=d_sigmoids)
+    _aten.tanh_backward.grad_input(d_candidate, candidate, grad_input=d_candidate)
+    torch.mm(d_step.gates[:known], recurrent, out=d_hidden[:known])
+    d_own[:known].mul_(forget[:known])
+
+
+def _tanh_(x: Tensor) -> Tensor:
+    """In place. On a CPU torch's tanh costs six times its sigmoid: tanh(x) = 2 sigmoid(2x) - 1."""
+    if x.device.type == "cpu" and x.dtype == torch.float32:
+        return x.mul_(2).sigmoid_().mul_(2).sub_(1)
+    return x.tanh_()
