@@ -64,7 +64,7 @@ def command(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a model for a task: part-of-speech tags, named entities or chunks.
+    """Fit a task's model: tags of words, names, chunks, semantic roles, dependencies.
 
     ELMo's layers are computed once for each file and kept; only the mix and the task's own model
     are learned. An interrupted fit goes on when the same command is given again.

@@ -20,6 +20,7 @@ class TaskName(StrEnum):
     ner = "ner"
     chunk = "chunk"
     srl = "srl"
+    parse = "parse"
 
 
 Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]

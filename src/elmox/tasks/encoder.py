@@ -61,5 +61,5 @@ class SharedDropout(nn.Module):
         """(N, T, W) -> (N, T, W)."""
         if not self.training or not self._rate:
             return vectors
-        kept = torch.full_like(vectors[:, :1], 1 - self._rate).bernoulli_()
+        kept = torch.empty_like(vectors[:, :1]).bernoulli_(1 - self._rate)
         return vectors * (kept / (1 - self._rate))

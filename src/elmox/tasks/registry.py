@@ -3,6 +3,7 @@
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.tasks.parsing import Parsing
 from elmox.tasks.srl import SemanticRoles
 from elmox.tasks.tagging import Tagging
 from elmox.tasks.task import Task
@@ -12,6 +13,7 @@ _ALL: tuple[Task[Any, Any], ...] = (
     Tagging("ner", spans=True),
     Tagging("chunk", spans=True),
     SemanticRoles(),
+    Parsing(),
 )
 TASKS = {task.name: task for task in _ALL}
 
