@@ -11,7 +11,7 @@ from torch import Tensor
 from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.readers.conllu import TreebankSentence
-from elmox.tasks import parsing, registry
+from elmox.tasks import parsing
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.fitted import Fitted
 from elmox.tasks.parsing import Parse, Parser, ParserDescription, Parsing, Sides
@@ -39,11 +39,6 @@ SMALL = ["words.dim=8", "words.filters=8", "words.min_count=1"]
 HEAD = ["head.hidden=[16, 16]", "head.arc_dim=24", "head.relation_dim=16"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.02"]
 LONG = ["fit.batch_size=4", "fit.least_updates=12", "fit.epochs=10", "fit.patience=10"]
-
-
-@pytest.fixture(autouse=True)
-def _task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.TASKS, "parse", Parsing())
 
 
 def write_trees(path: Path, trees: Sequence[Tree]) -> Path:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from elmox.errors import ElmoxError
 from elmox.readers.propositions import Argument, Proposition, RoleSentence
-from elmox.tasks import registry
 from elmox.tasks.crf import Crf
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.fitted import Fitted
@@ -42,12 +41,6 @@ QUESTIONS = [{"tokens": text.split(), "predicates": list(own)} for text, own in 
 SMALL = ["words.dim=8", "words.filters=4", "words.min_count=1", "head.hidden=32", "head.layers=2"]
 BY_HEART = ["head.flag_dim=6", "head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
 LONG = ["fit.batch_size=4", "fit.epochs=24", "fit.patience=24", "fit.least_updates=1"]
-
-
-@pytest.fixture(autouse=True)
-def _task(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = SemanticRoles()
-    monkeypatch.setitem(registry.TASKS, task.name, task)
 
 
 def props(predicates: dict[int, str]) -> list[dict[str, Any]]:

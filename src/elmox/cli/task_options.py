@@ -21,6 +21,8 @@ class TaskName(StrEnum):
     chunk = "chunk"
     srl = "srl"
     parse = "parse"
+    nli = "nli"
+    sst = "sst"
 
 
 Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]

@@ -3,7 +3,9 @@
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.tasks.entailment import Entailment
 from elmox.tasks.parsing import Parsing
+from elmox.tasks.sentiment import Sentiment
 from elmox.tasks.srl import SemanticRoles
 from elmox.tasks.tagging import Tagging
 from elmox.tasks.task import Task
@@ -14,6 +16,8 @@ _ALL: tuple[Task[Any, Any], ...] = (
     Tagging("chunk", spans=True),
     SemanticRoles(),
     Parsing(),
+    Entailment(),
+    Sentiment(),
 )
 TASKS = {task.name: task for task in _ALL}
 

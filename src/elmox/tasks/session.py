@@ -26,6 +26,7 @@ from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
+from elmox.tasks.task import LearnsFromMore
 from elmox.tasks.texts import StoredLayers, Words, frequent_words
 
 Say = Callable[[str], None]
@@ -107,7 +108,7 @@ class TaskSession:
                 raise ElmoxError(f"{path} has no examples")
         self._cache, self._say, self._bar = cache, say, show_progress_bar
         self._models: dict[str, Elmo] = {}
-        self._layers: dict[tuple[str, str], StoredLayers] = {}  # by model and part
+        self._layers: dict[tuple[str, Path], StoredLayers] = {}
 
     def fit(
         self, recipe: TaskRecipe, out: Path, *, num_seeds: int = 1, share: float = 1.0
@@ -125,16 +126,20 @@ class TaskSession:
             raise ElmoxError(f"{num_seeds} seeds: expected at least 1")
         task = self.task
         recipe = _located(recipe)
-        chosen = self._chosen(share)
-        make = self._maker(recipe, [self._examples["train"][place] for place in chosen])
+        chosen: NDArray[np.int64] | None = self._chosen(share)
+        train = [self._examples["train"][place] for place in self._chosen(share)]
+        make = self._maker(recipe, train)
         make(recipe.fit.seed)  # what is wrong with a recipe shows before layers are computed
-        layers = {part: self._part_layers(recipe.elmo, part) for part in self._examples}
+        parts = dict(self._examples)
+        if isinstance(task, LearnsFromMore):
+            parts["train"], chosen = task.training_examples(train, recipe.head), None
+        layers = {part: self._part_layers(recipe.elmo, part, own) for part, own in parts.items()}
         results = []
         for seed in range(recipe.fit.seed, recipe.fit.seed + num_seeds):
             model = make(seed)
             data = {
                 part: TaskData(model, examples, layers[part], chosen if part == "train" else None)
-                for part, examples in self._examples.items()
+                for part, examples in parts.items()
             }
             results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
             self._say(f"seed {seed}: {_shown(task.metric, results[-1])}")
@@ -193,16 +198,17 @@ class TaskSession:
             self._models[name] = Elmo.from_pretrained(name, device=str(self._device))
         return self._models[name]
 
-    def _part_layers(self, recipe: ElmoRecipe, part: str) -> StoredLayers | None:
-        """ELMo's layers of a file; computed where they are not kept yet."""
+    def _part_layers(
+        self, recipe: ElmoRecipe, part: str, examples: Sequence[Any]
+    ) -> StoredLayers | None:
+        """ELMo's layers of a file's examples; computed where they are not kept yet."""
         if not recipe.is_used:
             return None
-        key = recipe.model, part
+        elmo = self._model(recipe.model)
+        sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
+        path = layers_path(elmo, sentences, self._cache)
+        key = part, path
         if key not in self._layers:
-            elmo = self._model(recipe.model)
-            examples: Sequence[Any] = self._examples[part]
-            sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
-            path = layers_path(elmo, sentences, self._cache)
             there = path.exists()
             began = time.monotonic()
             self._layers[key] = stored_layers(elmo, sentences, path, show_progress_bar=self._bar)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -73,4 +73,20 @@ class Task(Protocol[Example, Answer]):
 
     def show(self, example: Example, answer: Answer) -> dict[str, Any]:
         """An answer for people and programs, as `elmox tag` prints it."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromMore(Protocol[Example]):
+    """A task that learns from other examples than its files have: from phrases of sentences."""
+
+    def training_examples(
+        self, examples: Sequence[Example], settings: Mapping[str, Any]
+    ) -> list[Example]:
+        """What is learned from.
+
+        Args:
+            examples: of the training file, or a share of them.
+            settings: the recipe's, under `[head]`.
+        """
         ...

@@ -1,0 +1,74 @@
+"""What networks that put sentences into classes are made of.
+
+Shapes: N sentences, T words, D wide; `mask` (N, T) is true where there is a word, and every
+sentence has one. What stands at padding never counts.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+Probabilities = Mapping[str, float]  # of each class
+
+
+def attended(queries: Tensor, words: Tensor, mask: Tensor) -> Tensor:
+    """What each query finds: words weighted by the softmax of dot products, (N, Q, D).
+
+    Args:
+        queries: (N, Q, D).
+        words: (N, T, D), to look at.
+        mask: of the words.
+    """
+    scores = queries @ words.transpose(1, 2)  # (N, Q, T)
+    weights = scores.masked_fill(~mask[:, None], float("-inf")).softmax(-1)
+    return weights @ words
+
+
+def max_pooled(words: Tensor, mask: Tensor) -> Tensor:
+    """The largest value of each column, (N, D)."""
+    return words.masked_fill(~mask[..., None], float("-inf")).amax(1)
+
+
+def mean_pooled(words: Tensor, mask: Tensor) -> Tensor:
+    """The mean of each column, (N, D)."""
+    return words.masked_fill(~mask[..., None], 0.0).sum(1) / mask.sum(1, keepdim=True)
+
+
+def class_loss(scores: Tensor, classes: Sequence[int]) -> Tensor:
+    """The mean cross entropy of scores (N, C) and the right classes: ()."""
+    return F.cross_entropy(scores, torch.tensor(classes, device=scores.device))
+
+
+def class_probabilities(scores: Tensor, names: Sequence[str]) -> list[dict[str, float]]:
+    """Scores (N, C) as probabilities of named classes."""
+    rows = scores.softmax(-1).tolist()
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def likeliest(found: Probabilities) -> str:
+    """The class with the largest probability."""
+    return max(found, key=lambda name: found[name])
+
+
+class BiLstm(nn.Module):
+    """A bidirectional LSTM over padded sentences.
+
+    Args:
+        width: D, of the words.
+        cells: of each direction.
+    """
+
+    def __init__(self, width: int, cells: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, cells, batch_first=True, bidirectional=True)
+
+    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, D) to (N, T, 2 * cells), zero at padding."""
+        lengths = mask.sum(1).cpu()
+        packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+        found, _ = self.lstm(packed)
+        padded, _ = pad_packed_sequence(found, batch_first=True, total_length=mask.shape[1])
+        return padded
