@@ -112,3 +112,25 @@ def test_every_task_is_offered() -> None:
     from elmox.tasks.registry import TASKS
 
     assert [name.value for name in TaskName] == list(TASKS)
+
+
+def test_what_is_wrong_is_named(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in the way of --out, a bad line of JSON, a model whose name is a number."""
+    (tmp_path / "run").write_text("in the way")
+    code, out, err = run_here(arguments(tmp_path, tiny, "--set", "fit.epochs=1"), capsys)
+    assert (code, out) == (1, "")
+    assert f"cannot write {tmp_path / 'run'}" in err
+    assert "layers" not in err  # it was found before anything was computed
+    (tmp_path / "run").unlink()
+    code, _, err = run_here(arguments(tmp_path, "3", "--set", "fit.epochs=1"), capsys)
+    assert code == 1
+    assert "3 does not exist: give a model directory" in err
+    code, _, err = run_here(arguments(tmp_path, tiny, "--set", "fit.epochs=1"), capsys)
+    assert code == 0, err
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"tokens": ["Ada"], "id": 1}\n{"tokens": [1]}\n')
+    code, out, err = run_here(["tag", tmp_path / "run" / "seed-0" / "model", lines], capsys)
+    assert code == 1
+    assert f"{lines}, line 2: tokens is [1], expected a text or a list of tokens" in err

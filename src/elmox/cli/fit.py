@@ -22,6 +22,7 @@ from elmox.cli.task_options import (
     TrainFile,
     check_data,
     chosen_recipe,
+    setting,
 )
 from elmox.errors import ElmoxError
 
@@ -73,10 +74,13 @@ def command(
     from elmox.tasks.session import TaskSession
 
     check_data(train, dev, test)
-    changes = [*(settings or ()), *([] if vectors is None else [f"words.vectors={vectors}"])]
+    changes = list(settings or ())
+    if vectors is not None:
+        changes.append(setting("words", "vectors", str(vectors)))
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
         raise ElmoxError(f"--layers {layers}: expected mix, top, or a layer's number")
-    chosen = chosen_recipe(recipe, changes, model=elmo, layers=layers, place=place, penalty=penalty)
+    number = int(layers) if layers is not None and layers.isdecimal() else layers
+    chosen = chosen_recipe(recipe, changes, model=elmo, layers=number, place=place, penalty=penalty)
     if not chosen.elmo.is_used and (layers or place or penalty is not None):
         raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
     session = TaskSession(

@@ -63,7 +63,7 @@ def _json_questions(fitted: "Fitted", text: str) -> Iterator[dict[str, Any]]:
     from elmox.readers.json_lines import read_json_lines
     from elmox.text.sentences import split_sentences
 
-    for values in read_json_lines(Path(text), dict):
+    for values in read_json_lines(Path(text), fitted.checked):
         if "tokens" in values or not isinstance(values.get("text"), str):
             yield values
             continue

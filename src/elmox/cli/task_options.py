@@ -1,5 +1,6 @@
 """Options that the verbs of tasks share."""
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -68,5 +69,10 @@ def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: objec
     """The recipe with its changes; `elmo` are options that change settings of that section."""
     from elmox.tasks.recipe import task_recipe
 
-    changes = [f"elmo.{name}={value}" for name, value in elmo.items() if value is not None]
+    changes = [setting("elmo", name, value) for name, value in elmo.items() if value is not None]
     return task_recipe(recipe, [*(settings or ()), *changes])
+
+
+def setting(section: str, name: str, value: object) -> str:
+    """What `--set` would be given for an option: a name that looks like a number stays a name."""
+    return f"{section}.{name}={json.dumps(value) if isinstance(value, str) else value}"

@@ -81,6 +81,13 @@ class Fitted:
             answers[number] |= self.task.show(example, answer)
         return answers
 
+    def checked(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """A question that can be asked; an `ElmoxError` where it cannot."""
+        values = self._tokenised(question)
+        if values is not None:
+            self.task.unlabelled(values)
+        return dict(question)
+
     def _tokenised(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
         """The same with its texts split into tokens; None where one of them is empty."""
         values = dict(question)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from elmox.bulk.durable import lock_directory, write_whole
+from elmox.bulk.durable import lock_directory, write_whole, writing
 from elmox.bulk.embed import embed_file, fingerprint
 from elmox.bulk.files import Vectors, open_vectors
 from elmox.elmo import Elmo
@@ -52,7 +52,8 @@ def stored_layers(
         show_progress_bar: on stderr, where they are computed.
     """
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(path.parent):
             if not path.exists():  # nobody else has made it meanwhile
                 _compute(elmo, sentences, path, show_progress_bar)
@@ -70,7 +71,8 @@ def size_of(path: Path) -> int:
 def _compute(elmo: Elmo, sentences: Sequence[Sentence], path: Path, bar: bool) -> None:
     source = path.with_suffix(".jsonl")
     if not source.exists():  # else of an interrupted run: the same file goes on
-        write_whole(source, _lines(sentences))
+        with writing(source):
+            write_whole(source, _lines(sentences))
     embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=bar)
     source.unlink()
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.bulk.durable import lock_directory
+from elmox.bulk.durable import lock_directory, writing
 from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
@@ -125,6 +125,8 @@ class TaskSession:
         if num_seeds < 1:
             raise ElmoxError(f"{num_seeds} seeds: expected at least 1")
         task = self.task
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
         recipe = _located(recipe)
         chosen: NDArray[np.int64] | None = self._chosen(share)
         train = [self._examples["train"][place] for place in self._chosen(share)]
