@@ -339,6 +339,8 @@ def test_weights_are_in_memory_once(
     new_vocab: bool, model: Path, domain: Path, tmp_path: Path
 ) -> None:
     """While everything is in training, what came before is gone."""
+    gc.collect()  # what tests before this one left behind in circles
+    others = [type(thing) for thing in gc.get_objects()]
     held = [load_checkpoint(model)]
     given = weakref.ref(held[0])
     alive: list[list[type]] = []
@@ -359,8 +361,8 @@ def test_weights_are_in_memory_once(
     )
     assert alive
     for found in alive:
-        assert found.count(Trainer) == 1
-        assert found.count(Optimizer) == 1
+        assert found.count(Trainer) == others.count(Trainer) + 1
+        assert found.count(Optimizer) == others.count(Optimizer) + 1
 
 
 def test_several_processes_are_refused(
