@@ -23,6 +23,8 @@ from elmox.cli.task_options import (
     TrainFile,
     check_data,
     chosen_recipe,
+    open_session,
+    say,
 )
 from elmox.files import write_together
 
@@ -66,25 +68,10 @@ def command(
     Fits that are there already are not done again.
     """
     from elmox.tasks.ablation import ablate
-    from elmox.tasks.layers import cache_directory
-    from elmox.tasks.session import TaskSession
 
     check_data(train, dev, test)
     chosen = chosen_recipe(recipe, settings, model=elmo)
-
-    def say(message: str) -> None:
-        typer.echo(f"elmox: {message}", err=True)
-
-    session = TaskSession(
-        task.value,
-        train,
-        dev,
-        test,
-        device=device,
-        cache=cache or cache_directory(),
-        say=say,
-        show_progress_bar=sys.stderr.isatty(),
-    )
+    session = open_session(task, train, dev, test, device, cache)
     about = {"command": f"`elmox {shlex.join(sys.argv[1:])}`", "ELMo": chosen.elmo.model}
     found = ablate(
         session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say

@@ -1,7 +1,6 @@
 """`elmox fit`: a task's model from labelled data, on top of a frozen biLM."""
 
 import json
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +21,7 @@ from elmox.cli.task_options import (
     TrainFile,
     check_data,
     chosen_recipe,
+    open_session,
     setting,
 )
 from elmox.errors import ElmoxError
@@ -70,9 +70,6 @@ def command(
     ELMo's layers are computed once for each file and kept; only the mix and the task's own model
     are learned. An interrupted fit goes on when the same command is given again.
     """
-    from elmox.tasks.layers import cache_directory
-    from elmox.tasks.session import TaskSession
-
     check_data(train, dev, test)
     changes = list(settings or ())
     if vectors is not None:
@@ -83,16 +80,7 @@ def command(
     chosen = chosen_recipe(recipe, changes, model=elmo, layers=number, place=place, penalty=penalty)
     if not chosen.elmo.is_used and (layers or place or penalty is not None):
         raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
-    session = TaskSession(
-        task.value,
-        train,
-        dev,
-        test,
-        device=device,
-        cache=cache or cache_directory(),
-        say=lambda message: typer.echo(f"elmox: {message}", err=True),
-        show_progress_bar=sys.stderr.isatty(),
-    )
+    session = open_session(task, train, dev, test, device, cache)
     found = session.fit(chosen, out, num_seeds=seeds)
     if as_json:
         typer.echo(json.dumps(asdict(found)))

@@ -1,6 +1,7 @@
 """Options that the verbs of tasks share."""
 
 import json
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -12,6 +13,7 @@ from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
     from elmox.tasks.recipe import TaskRecipe
+    from elmox.tasks.session import TaskSession
 
 
 class TaskName(StrEnum):
@@ -54,6 +56,35 @@ Cache: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Where ELMo's layers are kept; ELMOX_CACHE by default.", show_default=False),
 ]
+
+
+def say(message: str) -> None:
+    """A line of progress, on stderr."""
+    typer.echo(f"elmox: {message}", err=True)
+
+
+def open_session(
+    task: TaskName,
+    train: Path,
+    dev: Path,
+    test: Path | None,
+    device: str | None,
+    cache: Path | None,
+) -> "TaskSession":
+    """Read the task's files."""
+    from elmox.tasks.layers import cache_directory
+    from elmox.tasks.session import TaskSession
+
+    return TaskSession(
+        task.value,
+        train,
+        dev,
+        test,
+        device=device,
+        cache=cache or cache_directory(),
+        say=say,
+        show_progress_bar=sys.stderr.isatty(),
+    )
 
 
 def check_data(*paths: Path | None) -> None:

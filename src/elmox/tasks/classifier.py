@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch import Tensor
 
 Probabilities = Mapping[str, float]  # of each class
 
@@ -51,24 +50,3 @@ def class_probabilities(scores: Tensor, names: Sequence[str]) -> list[dict[str, 
 def likeliest(found: Probabilities) -> str:
     """The class with the largest probability."""
     return max(found, key=lambda name: found[name])
-
-
-class BiLstm(nn.Module):
-    """A bidirectional LSTM over padded sentences.
-
-    Args:
-        width: D, of the words.
-        cells: of each direction.
-    """
-
-    def __init__(self, width: int, cells: int) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(width, cells, batch_first=True, bidirectional=True)
-
-    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
-        """(N, T, D) to (N, T, 2 * cells), zero at padding."""
-        lengths = mask.sum(1).cpu()
-        packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-        found, _ = self.lstm(packed)
-        padded, _ = pad_packed_sequence(found, batch_first=True, total_length=mask.shape[1])
-        return padded

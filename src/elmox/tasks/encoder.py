@@ -10,6 +10,27 @@ from elmox.errors import ElmoxError
 from elmox.tasks.embedder import Embedded, Widths
 
 
+class BiLstm(nn.Module):
+    """A bidirectional LSTM over padded sentences.
+
+    Args:
+        width: D, of the words.
+        cells: of each direction.
+    """
+
+    def __init__(self, width: int, cells: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, cells, batch_first=True, bidirectional=True)
+
+    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
+        """(N, T, D) to (N, T, 2 * cells), zero at padding."""
+        lengths = mask.sum(1).cpu()
+        packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+        found, _ = self.lstm(packed)
+        padded, _ = pad_packed_sequence(found, batch_first=True, total_length=mask.shape[1])
+        return padded
+
+
 class Encoder(nn.Module):
     """Embedded sentences to a vector for every word that has seen all the others.
 
@@ -32,21 +53,18 @@ class Encoder(nn.Module):
         width = widths.input
         for number, cells in enumerate(hidden):
             width += widths.middle if number == 1 else 0
-            self.layers.append(nn.LSTM(width, cells, batch_first=True, bidirectional=True))
+            self.layers.append(BiLstm(width, cells))
             width = 2 * cells
         self.dropout = dropout
         self.width = width + widths.output
 
     def forward(self, texts: Embedded) -> Tensor:
         """(N, T, width); what stands at padding means nothing."""
-        lengths = texts.mask.sum(1).cpu()
         found = texts.input
         for number, layer in enumerate(self.layers):
             if number == 1 and texts.middle is not None:
                 found = torch.cat([found, texts.middle], dim=-1)
-            packed = pack_padded_sequence(found, lengths, batch_first=True, enforce_sorted=False)
-            found, _ = pad_packed_sequence(layer(packed)[0], batch_first=True)
-            found = self.dropout(found)
+            found = self.dropout(layer(found, texts.mask))
         return found if texts.output is None else torch.cat([found, texts.output], dim=-1)
 
 

@@ -24,7 +24,6 @@ from elmox.readers.sick import read_sick
 from elmox.readers.snli import read_snli
 from elmox.settings import at_least, share
 from elmox.tasks.classifier import (
-    BiLstm,
     Probabilities,
     attended,
     class_loss,
@@ -34,6 +33,7 @@ from elmox.tasks.classifier import (
     mean_pooled,
 )
 from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.encoder import BiLstm, SharedDropout
 from elmox.tasks.scores.classification import score_labels
 from elmox.tasks.texts import Sentence
 from elmox.text.tokenize import get_tokenizer
@@ -146,7 +146,7 @@ class Esim(nn.Module):
         self.encoder = BiLstm(widths.input, hidden)
         encoded = 2 * hidden + widths.middle + widths.output
         self.projection = nn.Sequential(nn.Linear(4 * encoded, hidden), nn.ReLU())
-        self.thin = nn.Dropout1d(settings.dropout)
+        self.thin = SharedDropout(settings.dropout)
         self.composition = BiLstm(hidden, hidden)
         self.classifier = nn.Sequential(
             nn.Dropout(settings.dropout),
@@ -164,8 +164,7 @@ class Esim(nn.Module):
         found = torch.cat([found, *elmo], dim=-1)
         other = attended(found, _others(found), _others(mask))
         enhanced = torch.cat([found, other, found - other, found * other], dim=-1)
-        projected = self.thin(self.projection(enhanced).transpose(1, 2)).transpose(1, 2)
-        composed = self.composition(projected, mask)
+        composed = self.composition(self.thin(self.projection(enhanced)), mask)
         pooled = torch.cat([mean_pooled(composed, mask), max_pooled(composed, mask)], dim=-1)
         scores: Tensor = self.classifier(pooled.reshape(len(mask) // 2, -1))  # of (B, 8H)
         return scores

@@ -26,7 +26,6 @@ from elmox.errors import ElmoxError
 from elmox.readers.trees import SENTIMENTS, Phrase, read_sentiment
 from elmox.settings import at_least, share
 from elmox.tasks.classifier import (
-    BiLstm,
     Probabilities,
     attended,
     class_loss,
@@ -36,6 +35,7 @@ from elmox.tasks.classifier import (
     mean_pooled,
 )
 from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.encoder import BiLstm
 from elmox.tasks.scores.classification import score_labels
 from elmox.tasks.texts import Sentence
 

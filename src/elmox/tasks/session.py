@@ -128,8 +128,9 @@ class TaskSession:
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
         recipe = _located(recipe)
-        chosen: NDArray[np.int64] | None = self._chosen(share)
-        train = [self._examples["train"][place] for place in self._chosen(share)]
+        places = self._chosen(share)
+        chosen: NDArray[np.int64] | None = places
+        train = [self._examples["train"][place] for place in places]
         make = self._maker(recipe, train)
         make(recipe.fit.seed)  # what is wrong with a recipe shows before layers are computed
         parts = dict(self._examples)
