@@ -190,8 +190,11 @@ def test_highway(dtype: torch.dtype, num_words: int, dim: int) -> None:
     x = torch.randn(num_words, dim, device=DEVICE).to(dtype).float().requires_grad_()
     leaves = [x, carry.weight, carry.bias, transform.weight, transform.bias]
     upstream = torch.randn(num_words, dim).to(DEVICE, dtype)
-    gate = torch.sigmoid(carry(x))
-    expected = torch.lerp(x, torch.relu(transform(x)), gate)
+    gate, transformed = torch.sigmoid(carry(x)), transform(x)
+    # Next to ReLU's corner rounding decides the slope, and one word of three is all of a gradient:
+    # a GPU adds up parts of a bfloat16 product in bfloat16, which turned signs below 0.002.
+    upstream[transformed.abs() < 0.01] = 0
+    expected = torch.lerp(x, torch.relu(transformed), gate)
     gradients = torch.autograd.grad(expected, leaves, upstream.float())
     with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
         found = highway_triton.highway(*leaves)
