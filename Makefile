@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 .PHONY: demo test lint format bench clean
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/python examples/train_tiny.py
+	$(BIN)/python examples/demo.py
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal

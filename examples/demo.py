@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 OUTPUT = Path("demo-output")
 GAPS = [
-    "The capital of France is ___.",
-    "She drank a cup of ___ before breakfast.",
-    "The orchestra played a ___ by Beethoven.",
+    "The river flows into the ___ Sea.",
+    "The band released their first ___ in 1994.",
+    "He studied ___ at the University of Vienna.",
 ]
 
 
