@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmox.elmo import Elmo
@@ -29,6 +31,52 @@ class Mixed:
 
     mixes: Tensor  # (K, B, T, D), zero at padding
     mask: Tensor  # (B, T), true where there is a token
+
+
+def read_layers(
+    elmo: Elmo, sentences: Sequence[Sequence[str]], with_gradients: bool
+) -> RaggedVectors:
+    """All layers of tokenised sentences, (L+1, N, D), from the start state that the model has.
+
+    Without gradients they are read the fast way.
+    """
+    reader, state = elmo.reader, elmo.start_state(len(sentences))
+    if not with_gradients:
+        everything = choose_layers("all", elmo.num_layers, {})
+        return reader.read(sentences, state, everything)[0]
+    batch = index_sentences(sentences, reader.indexer.begin, reader.indexer.end)
+    vectors = reader.bilm.token_encoder(reader.indexer(batch.words))
+    index = torch.from_numpy(batch.index).to(vectors.device)
+    # Not vectors[index]: threads add up its gradient in any order, and no run could be repeated.
+    layers = reader.bilm.learn(F.embedding(index, vectors), batch.lengths, state)
+    return RaggedVectors(layers, batch.lengths)
+
+
+def padded(
+    values: Tensor,
+    lengths: NDArray[np.int64],
+    keep_boundaries: bool = False,
+    least_steps: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Lay the sentences of a ragged batch side by side.
+
+    Args:
+        values: (K, N, D), sentence after sentence.
+        lengths: (B,) tokens of each sentence, boundaries counted.
+        keep_boundaries: keep the vectors of the boundaries.
+        least_steps: T, where all sentences are shorter.
+
+    Returns:
+        (K, B, T, D), zero at padding; and (B, T), true where there is a token.
+    """
+    cut = 0 if keep_boundaries else 1
+    starts, own = np.cumsum(lengths) - lengths + cut, lengths - 2 * cut
+    steps = np.arange(own.max(initial=least_steps))
+    mask = steps < own[:, None]
+    places = np.where(mask, starts[:, None] + steps, 0)
+    alive = torch.from_numpy(mask).to(values.device)
+    found = values[:, torch.from_numpy(places).to(values.device)]  # (K, B, T, D)
+    return found * alive[..., None], alive
 
 
 class ElmoEmbedding(nn.Module):
@@ -97,36 +145,11 @@ class ElmoEmbedding(nn.Module):
 
     def forward(self, sentences: Sequence[str | Sequence[str]]) -> Mixed:
         """Mix the layers of a batch of sentences (strings, or lists of tokens)."""
-        ragged = self._layers(self.elmo.tokens_of(sentences))
+        tokens = self.elmo.tokens_of(sentences)
+        ragged = read_layers(self.elmo, tokens, self.trainable and torch.is_grad_enabled())
         mixed = self.scalar_mix(ragged.values)  # (K, N, D)
-        return _padded(mixed, ragged, self.keep_boundaries)
+        return Mixed(*padded(mixed, ragged.lengths, self.keep_boundaries))
 
     def mix_penalty(self, lambda_: float) -> Tensor:
         """lambda * ||w||^2, to add to the task's loss."""
         return self.scalar_mix.penalty(lambda_)
-
-    def _layers(self, sentences: Sequence[Sequence[str]]) -> RaggedVectors:
-        """All layers of the batch, (L+1, N, D); with gradients where the biLM is trained."""
-        reader = self.elmo.reader
-        state = self.elmo.start_state(len(sentences))
-        if not (self.trainable and torch.is_grad_enabled()):
-            everything = choose_layers("all", self.elmo.num_layers, {})
-            return reader.read(sentences, state, everything)[0]
-        batch = index_sentences(sentences, reader.indexer.begin, reader.indexer.end)
-        vectors = self.bilm.token_encoder(reader.indexer(batch.words))
-        index = torch.from_numpy(batch.index).to(vectors.device)
-        layers, _ = self.bilm(vectors[index], batch.lengths, state)
-        return RaggedVectors(layers, batch.lengths)
-
-
-def _padded(mixed: Tensor, ragged: RaggedVectors, keep_boundaries: bool) -> Mixed:
-    """(K, N, D) sentence after sentence -> (K, B, T, D) with a mask."""
-    cut = 0 if keep_boundaries else 1
-    ends = np.cumsum(ragged.lengths)
-    starts, lengths = ends - ragged.lengths + cut, ragged.lengths - 2 * cut
-    steps = np.arange(lengths.max(initial=0))
-    mask = steps < lengths[:, None]
-    places = np.where(mask, starts[:, None] + steps, 0)
-    alive = torch.from_numpy(mask).to(mixed.device)
-    padded = mixed[:, torch.from_numpy(places).to(mixed.device)]  # (K, B, T, D)
-    return Mixed(padded * alive[..., None], alive)

@@ -1,4 +1,4 @@
-"""`elmox fit`: a task's model from labelled data, on top of a frozen biLM."""
+"""`elmox fit`: a task's model from labelled data, on top of a biLM."""
 
 import json
 from dataclasses import asdict
@@ -53,6 +53,12 @@ def command(
     penalty: Annotated[
         float | None, typer.Option("--lambda", help="Weight of the mix's L2 penalty.")
     ] = None,
+    finetune: Annotated[
+        bool,
+        typer.Option(
+            "--finetune", help="Learn the whole biLM too; the fitted model then holds its own."
+        ),
+    ] = False,
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -68,7 +74,8 @@ def command(
     """Fit a task's model: tags of words, names, chunks, semantic roles, dependencies.
 
     ELMo's layers are computed once for each file and kept; only the mix and the task's own model
-    are learned. An interrupted fit goes on when the same command is given again.
+    are learned, but for --finetune. An interrupted fit goes on when the same command is given
+    again.
     """
     check_data(train, dev, test)
     changes = list(settings or ())
@@ -77,7 +84,15 @@ def command(
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
         raise ElmoxError(f"--layers {layers}: expected mix, top, or a layer's number")
     number = int(layers) if layers is not None and layers.isdecimal() else layers
-    chosen = chosen_recipe(recipe, changes, model=elmo, layers=number, place=place, penalty=penalty)
+    chosen = chosen_recipe(
+        recipe,
+        changes,
+        model=elmo,
+        layers=number,
+        place=place,
+        penalty=penalty,
+        finetune=finetune or None,  # else the recipe's word counts
+    )
     if not chosen.elmo.is_used and (layers or place or penalty is not None):
         raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
     session = open_session(task, train, dev, test, device, cache)

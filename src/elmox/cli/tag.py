@@ -46,25 +46,31 @@ def command(
 
 
 def _sentences(fitted: "Fitted", text: str, raw: bool) -> Iterator[dict[str, Any]]:
-    """Every sentence of a text is a question."""
+    """Every sentence of a text is a question; where documents are asked for, every line."""
     from elmox.bulk.lines import line_format, read_lines
+    from elmox.tasks.task import DOCUMENT
 
     task = fitted.task
-    if task.asks != ("tokens",):
+    if task.asks not in (("tokens",), DOCUMENT):
         raise ElmoxError(
             f"{text}: {task.name} reads JSON lines (.jsonl) with {', '.join(task.asks)}"
         )
     for line in read_lines(text, line_format(text, raw), fitted.tokenize):
-        yield from ({"tokens": sentence} for sentence in line.sentences)
+        if task.asks != DOCUMENT:
+            yield from ({"tokens": sentence} for sentence in line.sentences)
+        elif line.sentences:
+            yield {"sentences": line.sentences}
 
 
 def _json_questions(fitted: "Fitted", text: str) -> Iterator[dict[str, Any]]:
-    """Every line is a question; running text is split into sentences, a question each."""
+    """Every line is a question; running text is one for each sentence, if not for documents."""
     from elmox.readers.json_lines import read_json_lines
+    from elmox.tasks.task import DOCUMENT
     from elmox.text.sentences import split_sentences
 
     for values in read_json_lines(Path(text), fitted.checked):
-        if "tokens" in values or not isinstance(values.get("text"), str):
+        one = fitted.task.asks == DOCUMENT or "tokens" in values
+        if one or not isinstance(values.get("text"), str):
             yield values
             continue
         others = {key: value for key, value in values.items() if key != "text"}

@@ -26,6 +26,8 @@ class TaskName(StrEnum):
     parse = "parse"
     nli = "nli"
     sst = "sst"
+    qa = "qa"
+    coref = "coref"
 
 
 Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]
@@ -90,8 +92,6 @@ def open_session(
 def check_data(*paths: Path | None) -> None:
     """Files that are not there are found before anything else is done."""
     for path in paths:
-        if path is not None and path.is_dir():
-            raise ElmoxError(f"{path} is a directory: give a file of labelled data")
         if path is not None and not path.exists():
             raise ElmoxError(f"{path} does not exist: give a file of labelled data")
 
@@ -106,4 +106,4 @@ def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: objec
 
 def setting(section: str, name: str, value: object) -> str:
     """What `--set` would be given for an option: a name that looks like a number stays a name."""
-    return f"{section}.{name}={json.dumps(value) if isinstance(value, str) else value}"
+    return f"{section}.{name}={json.dumps(value) if isinstance(value, str | bool) else value}"

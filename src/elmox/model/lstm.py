@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from elmox.config import LstmConfig
 from elmox.ops.lstm import LstmWeights
+from elmox.ops.lstm_rows import lstm_rows
 
 
 class LstmLayer(nn.Module):
@@ -47,6 +48,31 @@ class LstmLayer(nn.Module):
             projection=None if self.projection is None else self.projection.detach(),
             cell_clip=self.config.cell_clip,
             proj_clip=self.config.proj_clip,
+        )
+
+    def read_rows(
+        self, inputs: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What `forward` does, for training, on rows of equal length; see `lstm_rows`.
+
+        Args:
+            inputs: (D, T, B, P), time first.
+            hidden: (D, B, P) start state.
+            cell: (D, B, C) start state.
+
+        Returns:
+            Outputs (D, T, B, P); hidden and cell state after the last step.
+        """
+        return lstm_rows(
+            inputs,
+            hidden,
+            cell,
+            self.input_weight,
+            self.recurrent_weight,
+            self.gate_bias(),
+            self.projection,
+            self.config.cell_clip,
+            self.config.proj_clip,
         )
 
     def forward(

@@ -27,6 +27,7 @@ Study: TypeAlias = Literal["layers", "place", "samples"]
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
 WITHOUT, WITH = "without ELMo", "with ELMo"
+LEFT_OUT = (f"elmo.model={NO_ELMO}", "elmo.finetune=false")  # what changes without ELMo
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Variant:
 
 
 def _shares() -> list[Variant]:
-    kinds = {WITHOUT: (f"elmo.model={NO_ELMO}",), WITH: ()}
+    kinds = {WITHOUT: LEFT_OUT, WITH: ()}
     return [
         Variant(f"{share:.4g}, {kind}", changes, share)
         for share in SHARES
@@ -55,7 +56,7 @@ def _shares() -> list[Variant]:
 
 STUDIES: dict[Study, list[Variant]] = {
     "layers": [
-        Variant("no ELMo", (f"elmo.model={NO_ELMO}",)),
+        Variant("no ELMo", LEFT_OUT),
         Variant("layer 0", ("elmo.layers=0",)),
         Variant("top layer", ("elmo.layers=top",)),
         Variant("mix, lambda 1", ("elmo.layers=mix", "elmo.penalty=1")),

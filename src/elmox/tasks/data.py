@@ -16,6 +16,7 @@ from elmox.tasks.model import TaskModel
 from elmox.tasks.texts import StoredLayers, TextBatch
 
 POOL_BATCHES = 50  # batches' worth of examples that are sorted by length together
+MOST_WORDS = 2**16  # of a batch that is answered, with padding: a bound on memory
 
 
 class TaskData:
@@ -82,9 +83,17 @@ class TaskData:
         return found
 
     def in_order(self, batch_size: int) -> Iterator[NDArray[np.int64]]:
-        """Places of all examples by falling length."""
+        """Places of all examples by falling length; fewer at a time where they are long."""
         order = np.argsort(-self._sizes, kind="stable")
-        return (order[i : i + batch_size] for i in range(0, len(order), batch_size))
+        num_sentences = np.array([len(own) for own in self._sentences], np.int64)
+        start = 0
+        while start < len(order):
+            chosen = order[start : start + batch_size]
+            longest = max(1, int(self._sizes[chosen[0]]))
+            fitting = np.cumsum(num_sentences[chosen]) * longest <= MOST_WORDS
+            chosen = chosen[: max(1, int(fitting.sum()))]
+            yield chosen
+            start += len(chosen)
 
 
 def answers_to(model: TaskModel, data: TaskData, batch_size: int = 64) -> list[Any]:

@@ -103,7 +103,12 @@ class Embedder(nn.Module):
             parts.append(self.static[batch.static])
         if self.characters is not None:
             parts.append(self.characters(batch.spelling))
-        inputs = [self.dropout(torch.cat(parts, dim=-1)[batch.words])] if parts else []
+        inputs = []
+        if parts:
+            # Not indexed: threads would add up the gradient in any order, and no run could be
+            # repeated.
+            found = F.embedding(batch.words, torch.cat(parts, dim=-1))
+            inputs.append(self.dropout(found))
         elmo = self._elmo(batch)
         if "input" in elmo:
             inputs.append(elmo["input"])

@@ -1,8 +1,8 @@
 """Fitting a task's model: the one loop for all tasks.
 
-AdamW on the task's own weights, whose best epoch by the dev data's score is what stays. An epoch
-depends on seed and epoch alone, and after each one all is saved: an interrupted fit goes on with
-the very numbers of an undisturbed one.
+AdamW on the task's own weights, and on a biLM's where the recipe says so; the best epoch by the dev
+data's score is what stays. An epoch depends on seed and epoch alone, and after each one all is
+saved: an interrupted fit goes on with the very numbers of an undisturbed one.
 """
 
 import hashlib
@@ -101,9 +101,7 @@ class _Fit:
         self._recipe = model.description.recipe.fit
         self._metric = model.task.metric
         self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        self._optimizer = torch.optim.AdamW(
-            self._parameters.values(), lr=self._recipe.lr, weight_decay=self._recipe.weight_decay
-        )
+        self._optimizer = torch.optim.AdamW(_groups(model), weight_decay=self._recipe.weight_decay)
         self.progress = FitProgress(lr=self._recipe.lr)
         self._job = _job(model, train, dev)
         if (out / PROGRESS).is_dir():
@@ -151,7 +149,7 @@ class _Fit:
         model, recipe = self._model.train(), self._recipe
         torch.manual_seed(_mixed(recipe.seed, number))
         for group in self._optimizer.param_groups:
-            group["lr"] = self.progress.lr
+            group["lr"] = group["initial_lr"] * (self.progress.lr / recipe.lr)
         total = torch.zeros((), device=model.device)
         seed = (recipe.seed, number)
         batches = self._train.shuffled(recipe.batch_size, recipe.least_updates, seed)
@@ -165,7 +163,8 @@ class _Fit:
             total += loss.detach()
         mean = float(total) / len(batches)
         if not math.isfinite(mean):
-            raise ElmoxError(f"epoch {number}: the loss is {mean}: lower fit.lr")
+            rates = "fit.lr" if model.finetuned is None else "fit.lr or elmo.lr"
+            raise ElmoxError(f"epoch {number}: the loss is {mean}: lower {rates}")
         return mean
 
     def _save(self) -> None:
@@ -200,6 +199,21 @@ class _Fit:
         values = read_json(path / "progress.json")
         self.progress = validated(FitProgress, values, str(path / "progress.json"))
         self._say(f"going on after epoch {self.progress.epoch}")
+
+
+def _groups(model: TaskModel) -> list[dict[str, Any]]:
+    """What is learned, and at which rate: the task's own weights, and a biLM at a rate of its own.
+
+    A rate is the first epoch's.
+    """
+    recipe = model.description.recipe
+    parts = [([model.embedder, model.head], recipe.fit.lr)]
+    if model.finetuned is not None:
+        parts.append(([model.finetuned], recipe.elmo.lr))
+    return [
+        {"params": [p for module in modules for p in module.parameters()], "initial_lr": lr}
+        for modules, lr in parts
+    ]
 
 
 def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:

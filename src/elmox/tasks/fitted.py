@@ -1,6 +1,6 @@
 """A fitted model at work: on text without labels, and scored on text with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model
+from elmox.tasks.task import DOCUMENT
 from elmox.tasks.texts import Sentence
+from elmox.text.sentences import split_sentences
 from elmox.text.tokenize import get_tokenizer
 
-EXAMPLES_AT_ONCE = 1000  # whose layers are held in memory
+WORDS_AT_ONCE = 2**15  # whose layers are held in memory
 
 
 class Fitted:
@@ -27,11 +29,17 @@ class Fitted:
     """
 
     def __init__(self, model: TaskModel, elmo: Elmo | None) -> None:
-        """Put a model and its biLM together; both on the same device."""
+        """Put a model and its biLM together; both on the same device.
+
+        Args:
+            model: the task's.
+            elmo: the biLM whose layers it reads; None where it has one of its own, or none.
+        """
         self.model, self.elmo = model.eval(), elmo
         self.task = model.task
+        reader = elmo if model.finetuned is None else model.finetuned.elmo
         # Without a biLM there is none whose tokeniser would be the right one.
-        self.tokenize = get_tokenizer("treebank") if elmo is None else elmo.tokenize
+        self.tokenize = get_tokenizer("treebank") if reader is None else reader.tokenize
 
     @classmethod
     def load(
@@ -47,9 +55,10 @@ class Fitted:
         where = chosen_device(device)
         model = read_model(Path(path)).to(where)
         recipe, wanted = model.description.recipe, model.description.elmo
-        if wanted is None:
+        if wanted is None or not recipe.elmo.is_frozen:
             if elmo is not None:
-                raise ElmoxError(f"{path} was fitted without ELMo: leave {elmo} out")
+                has = "without ELMo" if wanted is None else "with a biLM that it holds itself"
+                raise ElmoxError(f"{path} was fitted {has}: leave {elmo} out")
             return cls(model, None)
         found = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(where))
         if model_digest(found) != wanted.digest:
@@ -68,13 +77,14 @@ class Fitted:
 
         Args:
             questions: with the texts that the task asks for, as tokens or as strings, which the
-                tokeniser splits. Other keys come back with the answer; where one of the texts is
-                empty, they are all that comes back.
+                tokeniser splits. A document is a list of such sentences, or all sentences of
+                `text`, or the one sentence that `tokens` are; empty ones are left out. Other keys
+                come back with the answer; where a text is empty, they are all that comes back.
         """
         tokenised = [self._tokenised(question) for question in questions]
         chosen = [number for number, own in enumerate(tokenised) if own is not None]
         examples = [self.task.unlabelled(tokenised[number] or {}) for number in chosen]
-        texts = {*self.task.asks, "text"}
+        texts = {*self.task.asks, "text", "tokens"}
         answers = [{k: v for k, v in own.items() if k not in texts} for own in questions]
         found = self.answers(examples)
         for number, example, answer in zip(chosen, examples, found, strict=True):
@@ -91,29 +101,55 @@ class Fitted:
     def _tokenised(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
         """The same with its texts split into tokens; None where one of them is empty."""
         values = dict(question)
+        asks = self.task.asks
         if "tokens" not in values and "text" in values:
             values["tokens"] = values["text"]
-        for key in self.task.asks:
+        if asks == DOCUMENT and "sentences" not in values and "tokens" in values:
+            text = values["tokens"]
+            values["sentences"] = split_sentences(text) if isinstance(text, str) else [text]
+        for key in asks:
             if key not in values:
-                wanted = ", ".join(self.task.asks)
-                raise ElmoxError(f"{self.task.name} asks for {wanted}: {key} is missing")
+                raise ElmoxError(f"{self.task.name} asks for {', '.join(asks)}: {key} is missing")
             text = values[key]
-            if isinstance(text, str):
-                values[key] = self.tokenize(text)
-            elif not isinstance(text, list | tuple) or not all(isinstance(t, str) for t in text):
-                raise ElmoxError(f"{key} is {text!r:.60}, expected a text or a list of tokens")
-        return values if all(values[key] for key in self.task.asks) else None
+            values[key] = self._document(text) if asks == DOCUMENT else self._tokens(key, text)
+        return values if all(values[key] for key in asks) else None
+
+    def _document(self, sentences: Any) -> list[Sentence]:
+        """Sentences as tokens, but for empty ones."""
+        if not isinstance(sentences, list | tuple):
+            raise ElmoxError(f"sentences is {sentences!r:.60}, expected a list of sentences")
+        return [own for text in sentences if (own := self._tokens("a sentence", text))]
+
+    def _tokens(self, key: str, text: Any) -> Sentence:
+        """The tokens of a text that the key has."""
+        if isinstance(text, str):
+            return self.tokenize(text)
+        if not isinstance(text, list | tuple) or not all(isinstance(t, str) for t in text):
+            raise ElmoxError(f"{key} is {text!r:.60}, expected a text or a list of tokens")
+        return text
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
         """What the model says about each example, whose labels it does not look at."""
         found: list[Any] = []
-        for start in range(0, len(examples), EXAMPLES_AT_ONCE):
-            chunk = examples[start : start + EXAMPLES_AT_ONCE]
+        for chunk in self._chunks(examples):
             sentences = [list(s) for example in chunk for s in self.task.sentences(example)]
             elmo = self.elmo
             layers = None if elmo is None else elmo.encode_tokens(sentences, layers="all")
             found += answers_to(self.model, TaskData(self.model, chunk, layers))
         return found
+
+    def _chunks(self, examples: Sequence[Any]) -> Iterator[list[Any]]:
+        """Examples, a number of words at a time."""
+        chunk: list[Any] = []
+        words = 0
+        for example in examples:
+            chunk.append(example)
+            words += sum(map(len, self.task.sentences(example)))
+            if words >= WORDS_AT_ONCE:
+                yield chunk
+                chunk, words = [], 0
+        if chunk:
+            yield chunk
 
     def score(self, path: Path) -> dict[str, float]:
         """The task's official scores on a file of labelled data."""

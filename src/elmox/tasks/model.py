@@ -3,11 +3,12 @@
 config.json        task, recipe, head, and which ELMo it was fitted with
 model.safetensors  the task's own weights; the biLM is not among them
 words.json         the words that it has vectors of its own for, in the order of their ids
+elmo/              the biLM, where it was learned with the task: a model directory like any other
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import validated
+from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
+from elmox.tasks.finetuned import FinetunedElmo
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.texts import Sentence, StoredLayers, TextBatch, Texts, Words
@@ -29,11 +32,12 @@ FORMAT = 1
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WORDS_FILE = "words.json"
+ELMO_FOLDER = "elmo"
 
 
 @dataclass(frozen=True)
 class ElmoUsed:
-    """The biLM whose layers the model reads."""
+    """The biLM whose layers the model reads, as it was before the fit."""
 
     shape: ElmoShape
     digest: str  # of its weights: another one's layers mean nothing to the head
@@ -66,7 +70,11 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
     refuse_existing(path, force)
     settings = {"model_type": MODEL_TYPE, "format": FORMAT, **asdict(model.description)}
     with atomic_directory(path) as new:
-        write_tensors(model.state_dict(), new / WEIGHTS_FILE)
+        apart = model.bilm_weights().keys()
+        own = {name: part for name, part in model.state_dict().items() if name not in apart}
+        write_tensors(own, new / WEIGHTS_FILE)
+        if model.finetuned is not None:
+            model.finetuned.elmo.save_pretrained(new / ELMO_FOLDER)
         (new / CONFIG_FILE).write_bytes(to_json(settings))
         words = json.dumps(asdict(model.words), ensure_ascii=False)
         (new / WORDS_FILE).write_text(words + "\n", encoding="utf-8")
@@ -82,21 +90,38 @@ def read_model(path: Path) -> "TaskModel":
         raise ElmoxError(f"{path} has another format than {FORMAT}: use the elmox that wrote it")
     description = validated(ModelDescription, settings, str(path / CONFIG_FILE))
     words = validated(Words, read_json(path / WORDS_FILE), str(path / WORDS_FILE))
-    model = TaskModel(description, words)
-    model.load(read_tensors(path / WEIGHTS_FILE), str(path / WEIGHTS_FILE))
+    elmo = None
+    if description.recipe.elmo.finetune:
+        elmo = _read_elmo(path / ELMO_FOLDER, description.elmo)
+    model = TaskModel(description, words, elmo=elmo)
+    own = read_tensors(path / WEIGHTS_FILE)
+    model.load({**own, **model.bilm_weights()}, str(path / WEIGHTS_FILE))
     return model.eval()
 
 
+def _read_elmo(path: Path, used: ElmoUsed | None) -> Elmo:
+    """The biLM that was learned with a task."""
+    elmo = Elmo.from_pretrained(path, device="cpu")
+    if used is None or used.shape != ElmoShape(elmo.num_layers, elmo.dim):
+        raise ElmoxError(f"{path} is not the biLM that was stored there: its shape is another")
+    return elmo
+
+
 class TaskModel(nn.Module):
-    """Embedder and head.
+    """Embedder and head, and a biLM where that is learned too.
 
     Attributes:
         description: all but words and weights.
         words: that have vectors, learned or static.
+        finetuned: the biLM; None where ELMo's layers come with each batch, or there are none.
     """
 
     def __init__(
-        self, description: ModelDescription, words: Words, static: Tensor | None = None
+        self,
+        description: ModelDescription,
+        words: Words,
+        static: Tensor | None = None,
+        elmo: Elmo | None = None,
     ) -> None:
         """With fresh weights.
 
@@ -105,12 +130,15 @@ class TaskModel(nn.Module):
             words: that it has vectors for.
             static: (number of static words, S); zeros, for stored ones to replace, where none are
                 given.
+            elmo: a biLM to learn with the task, where the recipe says so.
         """
         super().__init__()
         self.description = description
         self.words = words
-        recipe, elmo = description.recipe, description.elmo
-        shape = None if elmo is None else elmo.shape
+        recipe, used = description.recipe, description.elmo
+        shape = None if used is None else used.shape
+        assert (elmo is not None) == recipe.elmo.finetune
+        self.finetuned = None if elmo is None else FinetunedElmo(elmo)
         if static is None and description.static_dim:
             static = torch.zeros(len(words.static), description.static_dim)
         self.embedder = Embedder(recipe.words, recipe.elmo, shape, len(words.learned), static)
@@ -128,15 +156,21 @@ class TaskModel(nn.Module):
 
     def loss(self, batch: TextBatch, examples: Sequence[Any]) -> Tensor:
         """What is minimised, the mix's penalty included: ()."""
-        loss: Tensor = self.head.loss(self.embedder(batch), examples)  # type: ignore[operator]
+        loss: Tensor = self.head.loss(self._embedded(batch), examples)  # type: ignore[operator]
         return loss + self.embedder.mix_penalty(self.description.recipe.elmo.penalty)
 
     @torch.no_grad()
     def answers(self, batch: TextBatch, examples: Sequence[Any]) -> list[Any]:
         """What the model says about each example."""
-        embedded: Embedded = self.embedder(batch)
-        answers: list[Any] = self.head.answers(embedded, examples)  # type: ignore[operator]
+        answers: list[Any] = self.head.answers(self._embedded(batch), examples)  # type: ignore[operator]
         return answers
+
+    def bilm_weights(self) -> dict[str, Tensor]:
+        """Those of all weights that are the biLM's, by their names here."""
+        if self.finetuned is None:
+            return {}
+        found: dict[str, Tensor] = self.finetuned.state_dict(prefix="finetuned.")
+        return found
 
     def load(self, tensors: dict[str, Tensor], source: str) -> None:
         """Take over weights, each of which must fit."""
@@ -147,3 +181,9 @@ class TaskModel(nn.Module):
         if wrong:
             raise ElmoxError(f"{source}: {', '.join(wrong)} missing, too many or of another shape")
         self.load_state_dict(tensors)
+
+    def _embedded(self, batch: TextBatch) -> Embedded:
+        if self.finetuned is not None:
+            batch = replace(batch, layers=self.finetuned(batch.sentences))
+        embedded: Embedded = self.embedder(batch)
+        return embedded

@@ -29,6 +29,8 @@ class ElmoRecipe:
             `both`; `middle`, after the first of the task's RNN layers (TagLM, Peters et al. 2017).
         dropout: on the mixed vectors.
         penalty: lambda, the weight of the mix's L2 penalty, which draws it to the plain average.
+        finetune: learn the whole biLM with the task.
+        lr: AdamW's rate for the biLM then, halved as that of the task's own weights is.
     """
 
     model: str = BUNDLED
@@ -36,17 +38,29 @@ class ElmoRecipe:
     place: Place = "input"
     dropout: float = 0.5
     penalty: float = 0.001
+    finetune: bool = False
+    lr: float = 0.0001
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def __post_init__(self) -> None:
         share("elmo.dropout", self.dropout)
         at_least(0, "elmo.penalty", self.penalty)
+        above(0, "elmo.lr", self.lr)
+        if self.finetune and not self.is_used:
+            raise ElmoxError(
+                f"elmo.finetune with elmo.model = {NO_ELMO}: there is no biLM to train, give one"
+            )
 
     @property
     def is_used(self) -> bool:
         """Whether there is an ELMo at all."""
         return self.model != NO_ELMO
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether there is one that stays as it is, whose layers can be kept."""
+        return self.is_used and not self.finetune
 
 
 @dataclass(frozen=True)

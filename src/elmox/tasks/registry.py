@@ -3,8 +3,10 @@
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.tasks.coreference import Coreference
 from elmox.tasks.entailment import Entailment
 from elmox.tasks.parsing import Parsing
+from elmox.tasks.question_answering import QuestionAnswering
 from elmox.tasks.sentiment import Sentiment
 from elmox.tasks.srl import SemanticRoles
 from elmox.tasks.tagging import Tagging
@@ -18,6 +20,8 @@ _ALL: tuple[Task[Any, Any], ...] = (
     Parsing(),
     Entailment(),
     Sentiment(),
+    QuestionAnswering(),
+    Coreference(),
 )
 TASKS = {task.name: task for task in _ALL}
 

@@ -21,9 +21,10 @@ from elmox.files import atomic_write, to_json
 from elmox.readers.word_vectors import WordVectors, read_word_vectors
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.embedder import ElmoShape
+from elmox.tasks.finetuned import copy_to_learn
 from elmox.tasks.fit import MODEL, fit
 from elmox.tasks.layers import layers_path, size_of, stored_layers
-from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
+from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel, read_model
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.task import LearnsFromMore
@@ -151,6 +152,18 @@ class TaskSession:
             temporary.write_bytes(to_json(asdict(summary)))
         return summary
 
+    def answers(self, model: Path, examples: Sequence[Any]) -> list[Any]:
+        """What a model that was fitted here says about other examples; their layers are kept too.
+
+        Args:
+            model: its directory.
+            examples: as the task's reader gives them.
+        """
+        found = read_model(model).to(self._device)
+        elmo = found.description.recipe.elmo
+        layers = self._part_layers(elmo, "other examples", examples)
+        return answers_to(found, TaskData(found, examples, layers))
+
     def _fit_seed(self, model: TaskModel, data: dict[str, TaskData], out: Path) -> SeedResult:
         out.mkdir(parents=True, exist_ok=True)
         with _alone(out):
@@ -183,16 +196,15 @@ class TaskSession:
         static_dim = static.vectors.shape[1]
         vectors = torch.from_numpy(static.vectors) if static_dim else None
         head = self.task.describe(train, recipe.head)
-        used = None
-        if recipe.elmo.is_used:
-            elmo = self._model(recipe.elmo.model)
-            used = ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), model_digest(elmo))
+        used = self._used(recipe.elmo) if recipe.elmo.is_used else None
 
         def make(seed: int) -> TaskModel:
             own = recipe.with_seed(seed)
             description = ModelDescription(self.task.name, own, head, used, static_dim)
+            learned_too = recipe.elmo.finetune
+            elmo = copy_to_learn(self._model(recipe.elmo.model)) if learned_too else None
             torch.manual_seed(seed)
-            return TaskModel(description, words, vectors).to(self._device)
+            return TaskModel(description, words, vectors, elmo).to(self._device)
 
         return make
 
@@ -201,11 +213,19 @@ class TaskSession:
             self._models[name] = Elmo.from_pretrained(name, device=str(self._device))
         return self._models[name]
 
+    def _used(self, recipe: ElmoRecipe) -> ElmoUsed:
+        """What a recipe's model gives."""
+        elmo = self._model(recipe.model)
+        return ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), model_digest(elmo))
+
     def _part_layers(
         self, recipe: ElmoRecipe, part: str, examples: Sequence[Any]
     ) -> StoredLayers | None:
-        """ELMo's layers of a file's examples; computed where they are not kept yet."""
-        if not recipe.is_used:
+        """ELMo's layers of a file's examples; computed where they are not kept yet.
+
+        None where there is no ELMo, or the model reads with its own.
+        """
+        if not recipe.is_frozen:
             return None
         elmo = self._model(recipe.model)
         sentences = [sentence for own in examples for sentence in self.task.sentences(own)]

@@ -12,6 +12,8 @@ from elmox.tasks.texts import Sentence
 Example = TypeVar("Example")
 Answer = TypeVar("Answer", contravariant=True)
 
+DOCUMENT = ("sentences",)  # what tasks ask for that are about whole documents
+
 
 class Head(Protocol):
     """The task's own network, on top of embedded sentences; an `nn.Module`."""
@@ -32,7 +34,8 @@ class Task(Protocol[Example, Answer]):
         name: as `elmox fit NAME` takes it.
         metric: which of the scores counts; the higher, the better.
         asks: the texts of a question, by their keys in a JSON line: `tokens`, or `premise` and
-            `hypothesis`. A task that asks for `tokens` alone takes plain text as well.
+            `hypothesis`. A task that asks for `tokens` alone takes plain text as well, and so does
+            one that asks for a document, which is all the sentences of a text.
     """
 
     name: str
@@ -47,8 +50,9 @@ class Task(Protocol[Example, Answer]):
         """An example of text alone, to be answered.
 
         Args:
-            values: a JSON line's, with the texts that `asks` names as lists of tokens, none of them
-                empty. Raises `ElmoxError` where anything else that the task needs is not right.
+            values: a JSON line's, with the texts that `asks` names as lists of tokens, or of
+                sentences of a document, none of them empty. Raises `ElmoxError` where anything else
+                that the task needs is not right.
         """
         ...
 

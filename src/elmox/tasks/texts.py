@@ -34,6 +34,7 @@ class StoredLayers(Protocol):
 class TextBatch:
     """Some sentences side by side; N sentences, T words, U distinct words."""
 
+    sentences: list[Sentence]  # as they are, for a biLM that is learned too
     mask: Tensor  # (N, T) true where there is a word
     words: Tensor  # (N, T) places in the tables below, 0 at padding
     learned: Tensor  # (U,) ids of the words' learned vectors
@@ -91,6 +92,7 @@ class Texts:
         self, sentences: Sequence[Sentence], words: Words, layers: StoredLayers | None
     ) -> None:
         """Look up and spell the words; `layers` are ELMo's, of these sentences."""
+        self._sentences = sentences
         places: dict[str, int] = {}
         self._index = [
             np.array([places.setdefault(word, len(places)) for word in sentence], np.int64)
@@ -115,6 +117,7 @@ class Texts:
             return torch.from_numpy(array).to(device)
 
         return TextBatch(
+            sentences=[self._sentences[i] for i in chosen],
             mask=on_device(mask),
             words=on_device(places.reshape(mask.shape)),
             learned=on_device(self._learned[distinct]),

@@ -18,7 +18,6 @@ from elmox.model.bilm import BiLm
 from elmox.model.lstm import LstmLayer
 from elmox.model.state import LstmState
 from elmox.ops.dropout import keyed_dropout
-from elmox.ops.lstm_rows import lstm_rows
 from elmox.text.words import WordTable
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -57,7 +56,7 @@ class TrainingNetwork(nn.Module):
         for number, (layer, key) in enumerate(zip(self.bilm.lstm, keys, strict=False)):
             assert isinstance(layer, LstmLayer)
             x = keyed_dropout(x, self._dropout, key, rows, row_dim=2)
-            out, h, c = self._layer(layer, x, state.hidden[number], state.cell[number])
+            out, h, c = layer.read_rows(x, state.hidden[number].to(x.dtype), state.cell[number])
             x = out + x if config.lstm.skip_connections and number > 0 else out
             hidden.append(h)
             cell.append(c)
@@ -70,18 +69,3 @@ class TrainingNetwork(nn.Module):
         with torch.autocast(device, torch.bfloat16) if low else nullcontext():
             vectors: Tensor = self.bilm.token_encoder(table)
         return vectors.to(self._precision)
-
-    def _layer(
-        self, layer: LstmLayer, x: Tensor, hidden: Tensor, cell: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return lstm_rows(
-            x,
-            hidden.to(x.dtype),
-            cell,
-            layer.input_weight,
-            layer.recurrent_weight,
-            layer.gate_bias(),
-            layer.projection,
-            layer.config.cell_clip,
-            layer.config.proj_clip,
-        )

@@ -1,0 +1,348 @@
+"""Coreference: which spans of a document are mentions of the same entity.
+
+The paper's model is end-to-end span ranking (Lee et al. 2017): a bidirectional LSTM reads each
+sentence, all spans up to some width are scored as mentions, the best are kept (`mentions.py`), and
+each of them is linked to the likeliest of those before it, or to none (`antecedents.py`). What is
+linked is an entity. It learns from entities alone: the likelihood of all right antecedents of a
+mention together is raised. A mention that is linked to none is not answered, so that there are no
+entities of one mention among the answers.
+
+ELMo joins the LSTM's input, and so attention's mean of a span's words; and its output.
+
+Two things are not as in the paper. In training, mentions of entities are kept whatever their score:
+from few documents it would otherwise take long to learn them, as nothing is learned from spans that
+are not kept. And the genre is no feature; who speaks is one where the training data tells it.
+
+A batch's sentences are read together, its documents are then gone through one by one.
+
+Shapes: N sentences, T words of the longest, P words of a document, W widths of spans, M mentions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from elmox.config import validated
+from elmox.errors import ElmoxError
+from elmox.readers.conll2012 import AnnotatedDocument, Mention, read_conll2012
+from elmox.settings import above, at_least, share
+from elmox.tasks.antecedents import AntecedentScorer, antecedent_loss, right_antecedents
+from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.encoder import Encoder, SharedDropout
+from elmox.tasks.mentions import Mentions, MentionScorer
+from elmox.tasks.scores.coreference import score_coreference
+from elmox.tasks.task import DOCUMENT
+from elmox.tasks.texts import Sentence
+
+Clusters = tuple[tuple[Mention, ...], ...]  # entities, each all its mentions
+
+
+@dataclass(frozen=True)
+class Document:
+    """A tokenised document.
+
+    Attributes:
+        sentences: none of them empty.
+        clusters: its entities; mentions by their places in the document.
+        speakers: who says each word; nothing where nobody knows.
+    """
+
+    sentences: tuple[tuple[str, ...], ...]
+    clusters: Clusters = ()
+    speakers: tuple[str, ...] = ()
+
+    def part(self, start: int, stop: int) -> "Document":
+        """Some of its sentences, with the mentions that are in them."""
+        first, end = (sum(map(len, self.sentences[:place])) for place in (start, stop))
+        clusters = (
+            tuple(
+                Mention(own.start - first, own.stop - first)
+                for own in cluster
+                if first <= own.start and own.stop <= end
+            )
+            for cluster in self.clusters
+        )
+        there = tuple(sorted(cluster for cluster in clusters if cluster))
+        return Document(self.sentences[start:stop], there, self.speakers[first:end])
+
+
+@dataclass(frozen=True)
+class CoreferenceSettings:
+    """What a recipe may say under `[head]`.
+
+    Attributes:
+        hidden: cells of each direction of the LSTM, layer by layer.
+        feed_forward: widths of the layers of each feed-forward net.
+        feature_dim: width of the vectors that stand for widths, distances and speakers.
+        max_width: words of a mention, at most.
+        spans_per_word: how many spans are kept as mentions, as a share of the number of words.
+        antecedents: candidates of a mention, at most: the nearest ones.
+        sentences: of a document, at most, in training. Longer ones are learned from in parts of
+            equal length (where the paper takes another piece of them every time), and links from
+            one part to another are not seen.
+        dropout: on the layers of feed-forward nets and the vectors of features.
+        lstm_dropout: on what the LSTM gives, one mask for all words of a sentence.
+    """
+
+    hidden: tuple[int, ...] = (200,)
+    feed_forward: tuple[int, ...] = (150, 150)
+    feature_dim: int = 20
+    max_width: int = 10
+    spans_per_word: float = 0.4
+    antecedents: int = 250
+    sentences: int = 50
+    dropout: float = 0.2
+    lstm_dropout: float = 0.4
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "feed_forward"):
+            sizes = getattr(self, name)
+            if not sizes:
+                raise ElmoxError(f"head.{name} is empty, expected the width of a layer or more")
+            for size in sizes:
+                at_least(1, f"head.{name}", size)
+        for name in ("feature_dim", "max_width", "antecedents", "sentences"):
+            at_least(1, f"head.{name}", getattr(self, name))
+        above(0, "head.spans_per_word", self.spans_per_word)
+        share("head.dropout", self.dropout)
+        share("head.lstm_dropout", self.lstm_dropout)
+
+
+@dataclass(frozen=True)
+class CoreferenceDescription:
+    """A span ranker, but for its weights."""
+
+    settings: CoreferenceSettings
+    speakers: bool  # whether it matters who speaks
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+class Coreference:
+    """The task; a `Task`, which learns from parts of the documents of its file."""
+
+    name = "coref"
+    metric = "f1"
+    asks: tuple[str, ...] = DOCUMENT
+
+    def read(self, path: Path) -> list[Document]:
+        """CoNLL-2012: a file, or a folder's files that have conll in their names, by name."""
+        files = [path]
+        if path.is_dir():
+            files = sorted(own for own in path.rglob("*conll*") if own.is_file())
+        documents = (_document(own) for file in files for own in read_conll2012(file))
+        found = [own for own in documents if own.sentences]
+        if not any(own.clusters for own in found):
+            raise ElmoxError(f"{path} has no entities: expected CoNLL-2012 with coreference")
+        return found
+
+    def training_examples(
+        self, examples: Sequence[Document], settings: Mapping[str, Any]
+    ) -> list[Document]:
+        """Documents, or as few equal parts of them as there must be.
+
+        Args:
+            examples: as `read` gave them.
+            settings: the recipe's, under `[head]`.
+        """
+        most = validated(CoreferenceSettings, settings, "the recipe's [head]").sentences
+        found = []
+        for own in examples:
+            count = -(-len(own.sentences) // most)
+            bounds = [len(own.sentences) * place // count for place in range(count + 1)]
+            found += [own.part(start, stop) for start, stop in pairwise(bounds)]
+        return found
+
+    def unlabelled(self, values: Mapping[str, Any]) -> Document:
+        """A document of which nothing is known."""
+        return Document(tuple(tuple(own) for own in values["sentences"]))
+
+    def sentences(self, example: Document) -> Sequence[Sentence]:
+        """Those of the document."""
+        return example.sentences
+
+    def describe(self, train: Sequence[Document], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Whether somebody speaks to somebody in the training data."""
+        own = validated(CoreferenceSettings, settings, "the recipe's [head]")
+        speakers = any(len(set(document.speakers)) > 1 for document in train)
+        return asdict(CoreferenceDescription(own, speakers))
+
+    def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
+        """A span ranker with fresh weights."""
+        return SpanRanker(validated(CoreferenceDescription, description, "the model"), widths)
+
+    def score(self, examples: Sequence[Document], answers: Sequence[Clusters]) -> dict[str, float]:
+        """F1 of MUC, B-cubed and CEAF-phi4, and their mean, as CoNLL-2012 counts.
+
+        First without entities of one mention on either side, as OntoNotes has none, then with them.
+        """
+        both = [(own.clusters, found) for own, found in zip(examples, answers, strict=True)]
+        scores: dict[str, float] = {}
+        for suffix, keep_singletons in (("", False), ("_singletons", True)):
+            found = score_coreference(both, keep_singletons=keep_singletons)
+            scores |= {
+                f"f1{suffix}": found.mean,
+                f"muc{suffix}": found.muc.f1,
+                f"b3{suffix}": found.b_cubed.f1,
+                f"ceaf{suffix}": found.ceaf.f1,
+            }
+        return scores
+
+    def show(self, example: Document, answer: Clusters) -> dict[str, Any]:
+        """The sentences, and each entity's mentions: the sentence, the places in it, the words."""
+        starts = np.cumsum([0, *map(len, example.sentences)])
+
+        def shown(mention: Mention) -> dict[str, Any]:
+            number = int(np.searchsorted(starts, mention.start, side="right")) - 1
+            start, end = (int(place - starts[number]) for place in mention)
+            words = list(example.sentences[number][start:end])
+            return {"sentence": number, "start": start, "end": end, "words": words}
+
+        clusters = [[shown(mention) for mention in cluster] for cluster in answer]
+        return {"sentences": [list(own) for own in example.sentences], "clusters": clusters}
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """What the network says about a document."""
+
+    mentions: Mentions
+    scores: Tensor  # (M, 1 + K) of antecedents
+
+
+class SpanRanker(nn.Module):
+    """Spans, mentions, antecedents; a `Head`."""
+
+    def __init__(self, description: CoreferenceDescription, widths: Widths) -> None:
+        super().__init__()
+        settings = description.settings
+        self._settings = settings
+        self.encoder = Encoder(widths, settings.hidden, SharedDropout(settings.lstm_dropout))
+        self.mentions = MentionScorer(
+            self.encoder.width,
+            widths.input,
+            max_width=settings.max_width,
+            feature_dim=settings.feature_dim,
+            hidden=settings.feed_forward,
+            dropout=settings.dropout,
+        )
+        self.antecedents = AntecedentScorer(
+            self.mentions.width,
+            most=settings.antecedents,
+            feature_dim=settings.feature_dim,
+            hidden=settings.feed_forward,
+            dropout=settings.dropout,
+            speakers=description.speakers,
+        )
+
+    def forward(
+        self,
+        texts: Embedded,
+        examples: Sequence[Document],
+        entities: Sequence[Tensor] | None = None,
+    ) -> Iterator[_Ranked]:
+        """One document after the other.
+
+        Args:
+            texts: their sentences.
+            examples: the documents.
+            entities: for each document, and there for each span, the number of its entity, from 1
+                on, or 0: (P, W). Spans with an entity are kept. None where that is to be found out.
+        """
+        encoded = self.encoder(texts).flatten(0, 1)  # (N * T, X)
+        embedded = texts.input.flatten(0, 1)  # (N * T, E)
+        longest, device = texts.mask.shape[1], encoded.device
+        row = 0
+        for number, own in enumerate(examples):
+            lengths = np.array([len(sentence) for sentence in own.sentences], np.int64)
+            ends = np.repeat(np.cumsum(lengths), lengths)  # (P,)
+            rows = np.repeat(np.arange(row, row + len(lengths)), lengths)
+            steps = np.arange(len(ends)) - ends + lengths[rows - row]
+            words, stops, speakers = (
+                torch.from_numpy(array).to(device)
+                for array in (rows * longest + steps, ends, _speakers(own))
+            )
+            count = max(1, int(self._settings.spans_per_word * len(ends)))
+            known = None if entities is None else entities[number] > 0
+            mentions = self.mentions(
+                F.embedding(words, encoded), F.embedding(words, embedded), stops, count, known
+            )
+            yield _Ranked(mentions, self.antecedents(mentions, speakers))
+            row += len(lengths)
+
+    def loss(self, texts: Embedded, examples: Sequence[Document]) -> Tensor:
+        """The mean over documents of the mean over mentions."""
+        most, device = self._settings.max_width, texts.mask.device
+        entities = [torch.from_numpy(_entities(own, most)).to(device) for own in examples]
+        losses = []
+        for own, ranked in zip(entities, self(texts, examples, entities), strict=True):
+            found = own.flatten()[ranked.mentions.places]
+            right = right_antecedents(found, ranked.scores.shape[1] - 1)
+            losses.append(antecedent_loss(ranked.scores, right))
+        return torch.stack(losses).mean()
+
+    def answers(self, texts: Embedded, examples: Sequence[Document]) -> list[Clusters]:
+        """The entities of each document, of two mentions or more."""
+        found = []
+        for ranked in self(texts, examples):
+            places = zip(
+                ranked.mentions.starts.tolist(), ranked.mentions.lasts.tolist(), strict=True
+            )
+            spans = [Mention(start, last + 1) for start, last in places]
+            found.append(linked(spans, ranked.scores.argmax(1).tolist()))
+        return found
+
+
+def linked(mentions: Sequence[Mention], offsets: Sequence[int]) -> Clusters:
+    """The entities that links make, ordered by their first mentions.
+
+    Args:
+        mentions: of a document.
+        offsets: how many mentions before each one its antecedent is; 0 for none.
+    """
+    clusters: dict[int, list[Mention]] = {}  # by the number of each mention that is in one
+    for number, (mention, offset) in enumerate(zip(mentions, offsets, strict=True)):
+        if offset:
+            before = number - offset
+            clusters[number] = clusters.setdefault(before, [mentions[before]])
+            clusters[number].append(mention)
+    distinct = {id(own): tuple(own) for own in clusters.values()}
+    return tuple(sorted(distinct.values()))
+
+
+def _document(own: AnnotatedDocument) -> Document:
+    speakers = tuple(name for sentence in own.sentences for name in sentence.speakers)
+    return Document(tuple(sentence.words for sentence in own.sentences), own.clusters, speakers)
+
+
+def _speakers(document: Document) -> NDArray[np.int64]:
+    """A number for each word's speaker; not to be known is a speaker too: (P,)."""
+    if not document.speakers:
+        return np.zeros(sum(map(len, document.sentences)), np.int64)
+    _, numbers = np.unique(np.array(document.speakers), return_inverse=True)
+    return numbers.astype(np.int64)
+
+
+def _entities(document: Document, max_width: int) -> NDArray[np.int64]:
+    """For each span the number of its entity, from 1 on, or 0: (P, W).
+
+    Entities of one mention count as none: there is nothing to learn from them. What is a mention of
+    two entities counts for the first, as in the scores.
+    """
+    found = np.zeros((sum(map(len, document.sentences)), max_width), np.int64)
+    several = [cluster for cluster in document.clusters if len(cluster) > 1]
+    for number, cluster in reversed([*enumerate(several, start=1)]):
+        for start, stop in cluster:
+            if stop - start <= max_width:
+                found[start, stop - start - 1] = number
+    return found

@@ -1,0 +1,199 @@
+"""Spans of a document that may be mentions: how good each one is, and the best of them.
+
+Lee et al. 2017, sections 4 and 5. A span is what its first and its last word have become in the
+LSTM, a mean of its words that attention weights (in place of a syntactic head), and its width. A
+feed-forward net says how much it looks like a mention, and only the best spans go on: a share of
+the number of words, none of which crosses another.
+
+All spans of a document are a table of first words and widths. The net's first layer takes the sum
+of a product with each part of a span, so that words are multiplied once, not once for every span.
+
+Shapes: P words of a document, W widths, M spans that are kept, X and E the widths of a word's
+vectors after the LSTM and before it, D of a span's. The span of `width` words that begins with word
+`start` stands at `start * W + width - 1` in the table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """The spans that are kept, by their first words, the shorter ones first."""
+
+    places: Tensor  # (M,) in the table
+    starts: Tensor  # (M,) their first words
+    lasts: Tensor  # (M,) their last words
+    vectors: Tensor  # (M, D)
+    scores: Tensor  # (M,)
+
+
+class MentionScorer(nn.Module):
+    """Words of a document to its likeliest mentions.
+
+    Attributes:
+        width: D, of a span's vector.
+    """
+
+    def __init__(
+        self,
+        encoded: int,
+        embedded: int,
+        *,
+        max_width: int,
+        feature_dim: int,
+        hidden: Sequence[int],
+        dropout: float,
+    ) -> None:
+        """Make it.
+
+        Args:
+            encoded: X.
+            embedded: E.
+            max_width: W.
+            feature_dim: width of the vector that stands for a span's width.
+            hidden: widths of the layers of the feed-forward nets.
+            dropout: on these layers, and on the vectors of widths.
+        """
+        super().__init__()
+        self.width = 2 * encoded + embedded + feature_dim
+        self.widths = nn.Embedding(max_width, feature_dim)
+        nn.init.normal_(self.widths.weight, std=0.1)
+        # A softmax takes no note of a bias.
+        self.importance = feed_forward(encoded, hidden, dropout, bias=False)
+        self.start = nn.Linear(encoded, hidden[0])
+        self.last = nn.Linear(encoded, hidden[0], bias=False)
+        self.head = nn.Linear(embedded, hidden[0], bias=False)
+        self.feature = nn.Linear(feature_dim, hidden[0], bias=False)
+        self.rest = nn.Sequential(
+            *activation(dropout), feed_forward(hidden[0], hidden[1:], dropout)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        encoded: Tensor,
+        embedded: Tensor,
+        ends: Tensor,
+        count: int,
+        known: Tensor | None = None,
+    ) -> Mentions:
+        """The best spans.
+
+        Args:
+            encoded: (P, X) words after the LSTM.
+            embedded: (P, E) and before it.
+            ends: (P,) where the sentence of each word ends: the place after its last word.
+            count: how many spans, at most.
+            known: (P, W) true for spans that come before all others, whatever their scores; None
+                for none.
+        """
+        most = self.widths.num_embeddings
+        widths = self.dropout(self.widths.weight)  # (W, feature_dim), the same for all spans
+        weights = _weights(self.importance(encoded).squeeze(-1), most)  # (P, W, W)
+        found = self.start(encoded)[:, None] + _windows(self.last(encoded), most)
+        found = found + weights @ _windows(self.head(embedded), most) + self.feature(widths)
+        scores = self.rest(found).squeeze(-1)  # (P, W)
+        steps = torch.arange(most, device=ends.device)
+        words = torch.arange(len(ends), device=ends.device)
+        outside = words[:, None] + steps >= ends[:, None]
+        ranked = scores.detach()
+        if known is not None:
+            ranked = ranked.masked_fill(known, float("inf"))
+        places = best_spans(ranked.masked_fill(outside, float("-inf")), count)
+        starts, steps_to_last = places // most, places % most
+        lasts = starts + steps_to_last
+        members = torch.clamp(starts[:, None] + steps, max=len(ends) - 1)  # (M, W)
+        heads = weights.flatten(0, 1)[places][:, None] @ F.embedding(members, embedded)
+        parts = [
+            F.embedding(starts, encoded),
+            F.embedding(lasts, encoded),
+            heads.squeeze(1),
+            F.embedding(steps_to_last, widths),
+        ]
+        return Mentions(places, starts, lasts, torch.cat(parts, dim=-1), scores.flatten()[places])
+
+
+def feed_forward(
+    size: int, hidden: Sequence[int], dropout: float, *, bias: bool = True
+) -> nn.Sequential:
+    """A score of a vector, by way of ReLU layers: (..., size) to (..., 1)."""
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(size, width), *activation(dropout)]
+        size = width
+    return nn.Sequential(*layers, nn.Linear(size, 1, bias=bias))
+
+
+def activation(dropout: float) -> tuple[nn.Module, nn.Module]:
+    """What follows each hidden layer."""
+    return nn.ReLU(), nn.Dropout(dropout)
+
+
+def best_spans(scores: Tensor, count: int) -> Tensor:
+    """Places of the best spans of which no two cross, in order: (M,).
+
+    Spans are taken by falling score, unless they cross one that was taken before; at most `count`.
+    Whether a span is taken depends on better ones alone. So if all are assumed to be taken and
+    every one is looked at again, round after round, the best N are right after N rounds, and what
+    no longer changes is right altogether. It takes few rounds.
+
+    Args:
+        scores: (P, W), -inf where there is no span.
+        count: how many, at most.
+    """
+    most = scores.shape[1]
+    order = scores.flatten().argsort(descending=True, stable=True)
+    ranks = torch.empty_like(order)
+    ranks[order] = torch.arange(len(order), device=order.device)
+    ranks = ranks.view_as(scores)
+    better = _around(ranks)[:, None] < ranks[..., None, None]  # (P, W, W, 2W - 1)
+    rivals = better & _crossing(most, scores.device)
+    there = scores > float("-inf")
+    taken, before = there, torch.zeros_like(there)
+    while not torch.equal(taken, before):
+        before = taken
+        taken = there & ~(rivals & _around(taken)[:, None]).flatten(2).any(-1)
+    return order[taken.flatten()[order]][:count].sort().values
+
+
+def _crossing(most: int, device: torch.device) -> Tensor:
+    """Whether a span crosses another: begins in it and ends after it, or the other way round.
+
+    By the width of the one, the width of the other, and how many words after the one the other
+    begins (from 1 - W to W - 1): (W, W, 2W - 1).
+    """
+    widths = torch.arange(1, most + 1, device=device)
+    stop = widths[:, None, None]
+    start = torch.arange(1 - most, most, device=device)
+    other_stop = start + widths[:, None]
+    after = (start > 0) & (start < stop) & (other_stop > stop)
+    before = (start < 0) & (other_stop > 0) & (other_stop < stop)
+    return after | before
+
+
+def _around(table: Tensor) -> Tensor:
+    """For each first word, the table's rows from W - 1 before to W - 1 after: (P, W, 2W - 1)."""
+    most = table.shape[1]
+    return F.pad(table, (0, 0, most - 1, most - 1)).unfold(0, 2 * most - 1, 1)
+
+
+def _windows(words: Tensor, most: int) -> Tensor:
+    """For each word, itself and those after it: (P, H) to (P, W, H); zero after the last."""
+    return F.pad(words, (0, 0, 0, most - 1)).unfold(0, most, 1).transpose(1, 2)
+
+
+def _weights(importance: Tensor, most: int) -> Tensor:
+    """Of each span, the weights of the words from its first on, zero after its last: (P, W, W).
+
+    Args:
+        importance: (P,) of words.
+        most: W.
+    """
+    near = F.pad(importance, (0, most - 1)).unfold(0, most, 1)  # (P, W)
+    later = torch.ones(most, most, dtype=torch.bool, device=near.device).triu(1)
+    return near[:, None].masked_fill(later, float("-inf")).softmax(-1)
