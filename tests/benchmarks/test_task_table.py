@@ -1,0 +1,274 @@
+"""The script that makes the table of tasks: fits, interruptions, choices, the report."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+import pytest
+from shared_data import SHARED
+from shell import environment
+from tagged_files import NAMES, write_columns
+
+from elmox.errors import ElmoxError
+
+if TYPE_CHECKING:
+    from task_records import Setup
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+CORPORA = SHARED / "tasks"
+SMALL = ("words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[8]")
+SHORT = ("fit.epochs=2", "fit.least_updates=1", "fit.lr=0.05")
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+@pytest.fixture
+def setup(tiny: Path, memory_folder: Path) -> "Setup":
+    """Names for training, choosing and testing, and a tiny biLM."""
+    from task_records import Setup
+
+    folder = Path(mkdtemp(dir=memory_folder))
+    data = folder / "data" / "ner_wnut17"
+    data.mkdir(parents=True)
+    for name, some in (
+        ("wnut17train.conll", NAMES),
+        ("emerging.dev.conll", NAMES[:6]),
+        ("emerging.test.annotated", NAMES[4:]),
+    ):
+        write_columns(data / name, some)
+    return Setup(
+        work=folder / "work",
+        data=folder / "data",
+        elmo=str(tiny),
+        device="cpu",
+        changes=(*SMALL, *SHORT),
+    )
+
+
+def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) -> list[str]:
+    """All fits one after the other, in this process; their names."""
+    from task_fits import do_fit
+    from task_records import pending
+
+    done: list[str] = []
+    wanted = {"num_trials": num_trials, "num_seeds": num_seeds}
+    while fits := pending(setup, ["ner"], columns, **wanted):
+        do_fit(fits[0], setup)
+        done.append(fits[0].name)
+    return done
+
+
+def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> None:
+    from task_records import Fit, read_record
+    from task_report import write_report
+
+    done = do_all(setup, ["none", "mix"], num_trials=2, num_seeds=2)
+    assert done == [
+        f"ner-{column}-{what}"
+        for column in ("none", "mix")
+        for what in ("trial-0", "trial-1", "seed-0", "seed-1")
+    ]
+    trials = [read_record(setup, Fit("ner", "mix", k)) or {} for k in range(2)]
+    scores = [own["dev"]["f1"] for own in trials]
+    chosen = scores.index(max(scores))
+    seed = read_record(setup, Fit("ner", "mix", chosen, 0, True)) or {}
+    assert seed["dev"] == trials[chosen]["dev"]  # the same fit, tested now
+    assert "test" not in trials[chosen]
+    assert len(seed["counts"]) == len(NAMES[4:])
+    assert seed["recipe"]["elmo"]["layers"] == "mix"
+    assert seed["encoder"]["shape"]["num_layers"] == 3
+    assert seed["host_mb"] > 50
+
+    document, results = tmp_path / "docs" / "results.md", tmp_path / "tasks.json"
+    write_report(setup.work, document, results)
+    text = document.read_text("utf-8")
+    stored = json.loads(results.read_text("utf-8"))["tasks"]["ner"]
+    means = [stored["columns"][name]["mean"] for name in ("none", "mix")]
+    start = "| named entities | WNUT 2017 | F1"
+    (row,) = [line for line in text.splitlines() if line.startswith(start)]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert [cells[place].split()[0] for place in (3, 5)] == [f"{own:.2f}" for own in means]
+    assert [cells[place] for place in (4, 8)] == ["not yet run"] * 2  # layer 0
+    gain = stored["mix_less"]["none"]
+    assert gain["estimate"] == pytest.approx(means[1] - means[0])
+    assert gain["low"] <= gain["estimate"] <= gain["high"]
+    assert cells[7] == "{estimate:+.2f} [{low:+.2f}, {high:+.2f}]".format(**gain)
+    assert "over 1 of 9 tasks (ner)" in text
+    assert "(2 of 3 seeds)" in text
+    assert str(setup.work) not in text
+
+
+def test_only_what_is_missing_is_done(setup: "Setup") -> None:
+    assert len(do_all(setup, ["none"], num_trials=1, num_seeds=1)) == 2
+    assert do_all(setup, ["none"], num_trials=1, num_seeds=1) == []
+    assert do_all(setup, ["none"], num_trials=1, num_seeds=2) == ["ner-none-seed-1"]
+    other = replace(setup, changes=(*setup.changes, "fit.epochs=3"))
+    with pytest.raises(ElmoxError, match=r"trial-0\.json is of another recipe"):
+        do_all(other, ["none"], num_trials=1, num_seeds=1)
+
+
+def test_nothing_has_been_run(tmp_path: Path) -> None:
+    from task_report import write_report
+
+    write_report(tmp_path, tmp_path / "results.md", tmp_path / "tasks.json")
+    text = (tmp_path / "results.md").read_text("utf-8")
+    assert "Nothing has been run yet." in text
+    assert text.count("| not yet run |") > 9
+
+
+def test_a_killed_run_leaves_nobody_behind_and_goes_on(
+    setup: "Setup", capsys: pytest.CaptureFixture[str]
+) -> None:
+    from task_fits import do_fit
+    from task_records import Fit
+
+    long = replace(setup, changes=(*SMALL, *SHORT, "fit.epochs=40", "fit.patience=40"))
+    options = {"--work": long.work, "--data": long.data, "--elmo": long.elmo, "--device": "cpu"}
+    arguments = ["run", "--tasks", "ner", "--columns", "none", "--jobs", "2", "--trials", "1"]
+    arguments += [str(part) for option in options.items() for part in option]
+    arguments += [part for change in long.changes for part in ("--set", change)]
+    script = [sys.executable, str(BENCHMARKS / "tasks.py"), *arguments]
+    run = subprocess.Popen(script, env=environment(), stdout=subprocess.DEVNULL)
+    progress = long.work / "fits/ner/none/trial-0/seed-0/progress/progress.json"
+    ends = time.monotonic() + 60
+    while not progress.exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(timeout=30) == 128 + signal.SIGTERM
+    assert not (long.work / "results").exists()
+    do_fit(Fit("ner", "none", 0), long)  # would be refused while another process is at it
+    assert "going on after epoch" in capsys.readouterr().out
+    assert (long.work / "results" / "ner" / "none" / "trial-0.json").exists()
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """A job that notes its name, waits, and ends as it is told."""
+
+    name: str
+    cost: float
+    notes: Path
+    seconds: float = 0
+    code: int = 0
+
+    def command(self, setup: "Setup") -> list[str]:
+        text = f"""
+import sys, time
+with open({str(self.notes)!r}, "a") as file:
+    file.write({self.name!r} + "\\n")
+time.sleep({self.seconds})
+sys.exit({self.code})
+"""
+        return [sys.executable, "-c", text]
+
+
+def run_sleeps(jobs: list[Sleep], setup: "Setup", most: int = 1, seconds: float = 60) -> bool:
+    from task_jobs import run_jobs
+
+    def find() -> list[Sleep]:
+        seen = notes.read_text().split() if notes.exists() else []
+        return [own for own in jobs if own.name not in seen]
+
+    notes = jobs[0].notes
+    return run_jobs(find, setup, most=most, seconds=seconds, threads=1)
+
+
+def test_jobs_begin_with_the_largest(setup: "Setup", tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    jobs = [Sleep(name, cost, notes) for name, cost in (("b", 2), ("c", 1), ("a", 3))]
+    assert run_sleeps(jobs, setup)
+    assert notes.read_text().split() == ["a", "b", "c"]
+
+
+def test_a_failure_does_not_end_the_others(
+    setup: "Setup", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes = tmp_path / "notes"
+    jobs = [Sleep("bad", 2, notes, code=3), Sleep("good", 1, notes)]
+    assert not run_sleeps(jobs, setup)
+    assert notes.read_text().split() == ["bad", "good"]
+    assert "bad failed (3)" in capsys.readouterr().out
+
+
+def test_when_the_time_is_over(setup: "Setup", tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    jobs = [Sleep(name, 1, notes, 60) for name in "abc"]
+    began = time.monotonic()
+    assert run_sleeps(jobs, setup, most=2, seconds=1)
+    assert time.monotonic() - began < 30  # nobody waits for a job of a minute
+
+
+def test_recipes_are_among_what_is_tried() -> None:
+    from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
+
+    from elmox.tasks.recipe import task_recipe
+
+    assert {path.stem for path in RECIPES.glob("*.toml")} == {*TASKS}
+    for task in TASKS.values():
+        own = task_recipe(RECIPES / f"{task.name}.toml")
+        mix, none = (
+            [recipe_for(task, COLUMNS[name], t, 0, elmo=own.elmo.model) for t in task.trials]
+            for name in ("mix", "none")
+        )
+        assert own in mix
+        told = {(r.fit.lr, r.words.dropout, r.head["dropout"]) for r in none}
+        assert len(told) == len(mix)  # as many different trials without ELMo
+
+
+def test_studies_are_in_the_report(setup: "Setup", tmp_path: Path) -> None:
+    from task_report import write_report
+
+    from elmox.tasks.ablation import Ablation, LearnedMix, Row, Variant
+    from elmox.tasks.session import Results, SeedResult
+
+    seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "model")
+    results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})
+    row = Row(Variant("mix"), results, {"input": LearnedMix((0.2, 0.5, 0.3), 1.5)})
+    found = Ablation("layers", "pos", "accuracy", 1, {"ELMo": "x"}, [row])
+    folder = setup.work / "ablations" / "pos"
+    folder.mkdir(parents=True)
+    (folder / "layers.json").write_text(json.dumps(found.to_dict()))
+    (folder / "layers.svg").write_text("<svg/>")
+    write_report(setup.work, tmp_path / "results.md", tmp_path / "tasks.json")
+    text = (tmp_path / "results.md").read_text("utf-8")
+    assert "## Parts of speech: layers" in text
+    assert "| mix | 90.00 ± 0.00 | 1.0 |" in text
+    assert "| mix, input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
+    assert "![pos, layers](results/pos-layers.svg)" in text
+    assert (tmp_path / "results" / "pos-layers.svg").read_text() == "<svg/>"
+
+
+def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:
+    from task_fits import do_fit
+    from task_records import Fit
+
+    with pytest.raises(ElmoxError, match="is no folder: say with --data"):
+        do_fit(Fit("ner", "none", 0), replace(setup, data=tmp_path / "nowhere"))
+    with pytest.raises(ElmoxError, match=r"train\.txt\.xz does not exist"):
+        do_fit(Fit("chunk", "none", 0), setup)
+    assert not (setup.work / "data" / "conll2000").exists()
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason=f"no corpora at {CORPORA} (set ELMOX_SHARED)")
+def test_the_corpora_are_read(tmp_path: Path) -> None:
+    from task_data import corpus_files
+
+    from elmox.tasks.registry import find_task
+
+    sizes = {
+        ("ner", "wnut17"): (3394, 1009, 1287),
+        ("chunk", "conll2000"): (8043, 893, 2012),
+        ("nli", "sick"): (4500, 500, 4927),
+    }
+    for (task, corpus), expected in sizes.items():
+        files = corpus_files(corpus, CORPORA, tmp_path)
+        assert tuple(len(find_task(task).read(own)) for own in files) == expected
