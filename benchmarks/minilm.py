@@ -33,6 +33,7 @@ from elmox.bulk.files import open_vectors, open_writer
 from elmox.bulk.layout import Layout
 from elmox.errors import ElmoxError
 from elmox.files import read_json
+from elmox.tasks.data import distinct_sentences
 from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.model import ElmoUsed
 from elmox.tasks.recipe import ElmoRecipe
@@ -275,7 +276,7 @@ class MiniLmSession(TaskSession):
     def _part_layers(
         self, recipe: ElmoRecipe, part: str, examples: Sequence[Any]
     ) -> StoredLayers | None:
-        sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
+        sentences = distinct_sentences(self.task, examples)
         text = json.dumps([list(own) for own in sentences])
         key = f"{self._minilm.digest} {self._device.type} {text}".encode()
         path = self._cache / f"minilm-{hashlib.blake2b(key, digest_size=16).hexdigest()}"

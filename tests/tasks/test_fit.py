@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tagged_files import NAMES, Tagged, write_columns
 
+from elmox import open_vectors
 from elmox.errors import ElmoxError
 from elmox.tasks.fitted import Fitted
 from elmox.tasks.layers import layers_path
@@ -199,6 +200,21 @@ def test_the_name_of_layers_follows_model_and_text(tiny: Path, tmp_path: Path) -
     assert path != layers_path(elmo, WORDS[1:], tmp_path)
     assert path != layers_path(elmo, [["a b"], *WORDS[1:]], tmp_path)
     assert layers_path(elmo, [["a", "b"]], tmp_path) != layers_path(elmo, [["a b"]], tmp_path)
+
+
+def test_equal_sentences_share_their_layers(tiny: Path, tmp_path: Path) -> None:
+    data = write_columns(tmp_path / "names.txt", [NAMES[1], *NAMES, NAMES[0]])
+    chosen = recipe(f"elmo.model={tiny}")
+    cache = tmp_path / "cache"
+    found = fit_task("ner", chosen, data, data, tmp_path / "run", device="cpu", cache=cache)
+    (stored,) = cache.iterdir()
+    with open_vectors(stored) as vectors:
+        assert len(vectors) == len(NAMES)
+    assert found.mean["dev"] == 100.0
+    fitted = Fitted.load(found.best.model, device="cpu")
+    first, second = fitted.tag([WORDS[0], WORDS[1], WORDS[0]])[::2]
+    assert first == second
+    assert first["tags"] == [tag for _, tag in NAMES[0]]
 
 
 def test_static_vectors_know_words_that_training_had_not(tmp_path: Path) -> None:

@@ -13,10 +13,19 @@ import torch
 from numpy.typing import NDArray
 
 from elmox.tasks.model import TaskModel
+from elmox.tasks.task import Task
 from elmox.tasks.texts import StoredLayers, TextBatch
 
 POOL_BATCHES = 50  # batches' worth of examples that are sorted by length together
 MOST_WORDS = 2**16  # of a batch that is answered, with padding: a bound on memory
+
+
+def distinct_sentences(task: Task[Any, Any], examples: Sequence[Any]) -> list[tuple[str, ...]]:
+    """The sentences of examples, each once, in the order in which they come.
+
+    Many questions are asked about one text, and a text's layers are the same every time.
+    """
+    return list(dict.fromkeys(tuple(own) for one in examples for own in task.sentences(one)))
 
 
 class TaskData:
@@ -38,16 +47,16 @@ class TaskData:
         Args:
             model: that reads them.
             examples: all of them.
-            layers: an entry for each sentence of each example, in order.
+            layers: an entry for each of their `distinct_sentences`.
             chosen: places of the examples to be used; None for all.
         """
         self.examples = examples
-        groups = [model.task.sentences(example) for example in examples]
-        ends = np.cumsum([len(group) for group in groups]).tolist()
+        distinct = distinct_sentences(model.task, examples)
+        places = {sentence: place for place, sentence in enumerate(distinct)}
         self._sentences = [
-            range(end - len(group), end) for end, group in zip(ends, groups, strict=True)
+            [places[tuple(own)] for own in model.task.sentences(example)] for example in examples
         ]
-        self._texts = model.texts([s for group in groups for s in group], layers)
+        self._texts = model.texts(distinct, layers)
         self._sizes = np.array(
             [max((int(self._texts.lengths[i]) for i in own), default=0) for own in self._sentences]
         )

@@ -7,7 +7,7 @@ from typing import Any
 from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
-from elmox.tasks.data import TaskData, answers_to
+from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.model import TaskModel, read_model
 from elmox.tasks.task import DOCUMENT
 from elmox.tasks.texts import Sentence
@@ -102,6 +102,7 @@ class Fitted:
         """The same with its texts split into tokens; None where one of them is empty."""
         values = dict(question)
         asks = self.task.asks
+        values["strings"] = {key: own for key, own in question.items() if isinstance(own, str)}
         if "tokens" not in values and "text" in values:
             values["tokens"] = values["text"]
         if asks == DOCUMENT and "sentences" not in values and "tokens" in values:
@@ -132,7 +133,7 @@ class Fitted:
         """What the model says about each example, whose labels it does not look at."""
         found: list[Any] = []
         for chunk in self._chunks(examples):
-            sentences = [list(s) for example in chunk for s in self.task.sentences(example)]
+            sentences = [list(own) for own in distinct_sentences(self.task, chunk)]
             elmo = self.elmo
             layers = None if elmo is None else elmo.encode_tokens(sentences, layers="all")
             found += answers_to(self.model, TaskData(self.model, chunk, layers))

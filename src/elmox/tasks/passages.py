@@ -77,9 +77,16 @@ def tokenised_questions(questions: Iterable[Question]) -> list[TextQuestion]:
     return found
 
 
-def untold_question(question: tuple[str, ...], context: tuple[str, ...]) -> TextQuestion:
-    """A question of which no answer is known; its text is its words with blanks between them."""
-    source = Question("", " ".join(context), " ".join(question), ())
+def untold_question(
+    question: tuple[str, ...], context: tuple[str, ...], text: str | None = None
+) -> TextQuestion:
+    """A question of which no answer is known.
+
+    Args:
+        question, context: words.
+        text: of which the context is the words; None for the words with blanks between them.
+    """
+    source = Question("", " ".join(context) if text is None else text, " ".join(question), ())
     return TextQuestion(question, context, tuple(token_spans(source.context, context)), source)
 
 

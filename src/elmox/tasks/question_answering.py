@@ -119,7 +119,8 @@ class QuestionAnswering:
 
     def unlabelled(self, values: Mapping[str, Any]) -> TextQuestion:
         """A question of which nothing is known."""
-        return untold_question(tuple(values["question"]), tuple(values["context"]))
+        text = values.get("strings", {}).get("context")
+        return untold_question(tuple(values["question"]), tuple(values["context"]), text)
 
     def sentences(self, example: TextQuestion) -> Sequence[Sentence]:
         """Question and text."""

@@ -19,7 +19,7 @@ from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
 from elmox.files import atomic_write, to_json
 from elmox.readers.word_vectors import WordVectors, read_word_vectors
-from elmox.tasks.data import TaskData, answers_to
+from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.finetuned import copy_to_learn
 from elmox.tasks.fit import MODEL, fit
@@ -228,7 +228,7 @@ class TaskSession:
         if not recipe.is_frozen:
             return None
         elmo = self._model(recipe.model)
-        sentences = [sentence for own in examples for sentence in self.task.sentences(own)]
+        sentences = distinct_sentences(self.task, examples)
         path = layers_path(elmo, sentences, self._cache)
         key = part, path
         if key not in self._layers:

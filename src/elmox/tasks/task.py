@@ -51,8 +51,9 @@ class Task(Protocol[Example, Answer]):
 
         Args:
             values: a JSON line's, with the texts that `asks` names as lists of tokens, or of
-                sentences of a document, none of them empty. Raises `ElmoxError` where anything else
-                that the task needs is not right.
+                sentences of a document, none of them empty; and `strings`, what was given as a
+                string, by its key. Raises `ElmoxError` where anything else that the task needs is
+                not right.
         """
         ...
 
