@@ -67,12 +67,18 @@ def command(
     Prints a table; it is also written to OUT as .md, .json, .png and .svg, with the learned mixes.
     Fits that are there already are not done again.
     """
+    from elmox.bench.machine import machine_facts, machine_line
+    from elmox.elmo import chosen_device
     from elmox.tasks.ablation import ablate
 
     check_data(train, dev, test)
     chosen = chosen_recipe(recipe, settings, model=elmo)
     session = open_session(task, train, dev, test, device, cache)
-    about = {"command": f"`elmox {shlex.join(sys.argv[1:])}`", "ELMo": chosen.elmo.model}
+    about = {
+        "command": f"`elmox {shlex.join(sys.argv[1:])}`",
+        "ELMo": chosen.elmo.model,
+        "machine": machine_line(machine_facts(chosen_device(device))),
+    }
     found = ablate(
         session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say
     )
