@@ -26,6 +26,14 @@ def test_mixes_are_padded_in_the_order_given(tiny: Path) -> None:
     np.testing.assert_allclose(out.mixes[1, 1, :2].detach(), expected[1], atol=2e-6)
 
 
+@pytest.mark.parametrize("trainable", [False, True])
+def test_no_sentences_are_a_batch_too(trainable: bool, tiny: Path) -> None:
+    embed = ElmoEmbedding.from_pretrained(tiny, num_mixes=2, trainable=trainable, device="cpu")
+    found = embed([])
+    assert found.mixes.shape == (2, 0, 0, embed.dim)
+    assert found.mask.shape == (0, 0)
+
+
 def test_boundaries_are_kept_on_request(tiny: Path) -> None:
     cut, kept = (
         ElmoEmbedding.from_pretrained(tiny, keep_boundaries=keep)(SENTENCES)

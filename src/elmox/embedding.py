@@ -22,6 +22,7 @@ from elmox.elmo import Elmo
 from elmox.model.layer_choice import choose_layers
 from elmox.model.reader import RaggedVectors
 from elmox.model.scalar_mix import ScalarMix
+from elmox.model.transfer import to_device
 from elmox.text.batches import index_sentences
 
 
@@ -40,13 +41,16 @@ def read_layers(
 
     Without gradients they are read the fast way.
     """
+    if not sentences:
+        nothing = torch.zeros(elmo.num_layers, 0, elmo.dim, device=elmo.device)
+        return RaggedVectors(nothing, np.zeros(0, np.int64))
     reader, state = elmo.reader, elmo.start_state(len(sentences))
     if not with_gradients:
         everything = choose_layers("all", elmo.num_layers, {})
         return reader.read(sentences, state, everything)[0]
     batch = index_sentences(sentences, reader.indexer.begin, reader.indexer.end)
     vectors = reader.bilm.token_encoder(reader.indexer(batch.words))
-    index = torch.from_numpy(batch.index).to(vectors.device)
+    index = to_device(batch.index, vectors.device)
     # Not vectors[index]: threads add up its gradient in any order, and no run could be repeated.
     layers = reader.bilm.learn(F.embedding(index, vectors), batch.lengths, state)
     return RaggedVectors(layers, batch.lengths)
@@ -71,12 +75,14 @@ def padded(
     """
     cut = 0 if keep_boundaries else 1
     starts, own = np.cumsum(lengths) - lengths + cut, lengths - 2 * cut
-    steps = np.arange(own.max(initial=least_steps))
-    mask = steps < own[:, None]
-    places = np.where(mask, starts[:, None] + steps, 0)
-    alive = torch.from_numpy(mask).to(values.device)
-    found = values[:, torch.from_numpy(places).to(values.device)]  # (K, B, T, D)
-    return found * alive[..., None], alive
+    num_steps = int(own.max(initial=least_steps))
+    mask = np.arange(num_steps) < own[:, None]
+    rows, steps = mask.nonzero()
+    inner, row, step = to_device(np.stack([starts[rows] + steps, rows, steps]), values.device)
+    found = values.new_zeros(len(values), len(lengths), num_steps, values.shape[-1])
+    # Every token is read and written once: the way back has nothing to add up.
+    found[:, row, step] = values[:, inner]
+    return found, to_device(mask, values.device)
 
 
 class ElmoEmbedding(nn.Module):

@@ -117,12 +117,12 @@ def test_gradients_reach_every_weight(tiny: Path, tmp_path: Path) -> None:
 
 def test_threads_add_up_gradients_in_one_order() -> None:
     """Else no fit could be repeated, or gone on with, to the last bit."""
-    sentences = [[f"word{(7 * row + step) % 9}" for step in range(20)] for row in range(64)]
+    sentences = [[f"word{(7 * row + step) % 9}" for step in range(40)] for row in range(256)]
     words = Words(tuple(f"word{number}" for number in range(9)))
-    batch = Texts(sentences, words, None).batch(range(64), torch.device("cpu"))
+    batch = Texts(sentences, words, None).batch(range(256), torch.device("cpu"))
     embedder = Embedder(WordsRecipe(dropout=0.0), ElmoRecipe(model="none"), None, 9, None)
     assert embedder.words is not None
-    weight = torch.randn(64, 20, embedder.widths.input)
+    weight = torch.randn(256, 40, embedder.widths.input)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

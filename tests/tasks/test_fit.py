@@ -277,6 +277,35 @@ def test_a_kill_between_two_names_loses_nothing(tmp_path: Path) -> None:
     assert again.mean == whole.mean
 
 
+def test_an_interruption_of_the_first_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When its model is written, but not yet how far it is."""
+    from elmox.tasks.fit import _Fit
+
+    chosen = recipe("elmo.model=none", "fit.epochs=2")
+    whole = fit_names(tmp_path, chosen, "whole")
+    save = _Fit._save
+
+    def interrupted(run: _Fit) -> None:
+        if run.progress.epoch:
+            raise KeyboardInterrupt
+        save(run)
+
+    monkeypatch.setattr(_Fit, "_save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit_names(tmp_path, chosen)
+    monkeypatch.undo()
+    assert (tmp_path / "run" / "seed-0" / "model").is_dir()
+    assert fit_names(tmp_path, chosen).mean == whole.mean
+    logs = [(tmp_path / run / "seed-0" / "metrics.jsonl").read_text() for run in ("whole", "run")]
+    first, second = (
+        [json.loads(line) | {"seconds": 0} for line in log.splitlines()] for log in logs
+    )
+    assert first == second
+    assert len(first) == 2
+
+
 def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

@@ -71,7 +71,10 @@ def command(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a task's model: tags of words, names, chunks, semantic roles, dependencies.
+    """Fit a task's model on labelled data.
+
+    Tasks: parts of speech, names, chunks, semantic roles (srl), dependencies (parse), entailment
+    (nli), sentiment (sst), question answering (qa), coreference (coref).
 
     ELMo's layers are computed once for each file and kept; only the mix and the task's own model
     are learned, but for --finetune. An interrupted fit goes on when the same command is given

@@ -134,6 +134,7 @@ class Coreference:
     name = "coref"
     metric = "f1"
     asks: tuple[str, ...] = DOCUMENT
+    tokenizer: str | None = None
 
     def read(self, path: Path) -> list[Document]:
         """CoNLL-2012: a file, or a folder's files that have conll in their names, by name."""

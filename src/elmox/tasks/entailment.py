@@ -88,6 +88,7 @@ class Entailment:
         self.name = name
         self.metric = "accuracy"
         self.asks: tuple[str, ...] = ("premise", "hypothesis")
+        self.tokenizer: str | None = TOKENIZER
 
     def read(self, path: Path) -> list[EntailmentPair]:
         """SNLI's JSON lines where the file is called .jsonl (.gz, .xz), SICK's columns else."""

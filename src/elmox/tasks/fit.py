@@ -106,6 +106,8 @@ class _Fit:
         self._job = _job(model, train, dev)
         if (out / PROGRESS).is_dir():
             self._restore()
+        else:
+            self._save()  # a model that an epoch leaves is then known as this run's
         self._metrics = MetricsLog(out, self.progress.epoch)
 
     def close(self) -> None:
@@ -136,11 +138,11 @@ class _Fit:
             lr=lr / 2 if waited and waited % halving == 0 else lr,
             seconds=self.progress.seconds + time.monotonic() - began,
         )
-        self._save()
         found = {f"dev_{name}": value for name, value in scores.items()}
-        self._metrics.write(
+        self._metrics.write(  # before the epoch counts as done: else a kill could lose its line
             number, {"loss": loss, "lr": lr, **found, "seconds": self.progress.seconds}
         )
+        self._save()
         shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
         self._say(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
 

@@ -25,7 +25,7 @@ class Fitted:
 
     Attributes:
         task: what it does.
-        tokenize: how it splits text: as its biLM does.
+        tokenize: how it splits text: as its task's files were split, else as its biLM does.
     """
 
     def __init__(self, model: TaskModel, elmo: Elmo | None) -> None:
@@ -38,8 +38,10 @@ class Fitted:
         self.model, self.elmo = model.eval(), elmo
         self.task = model.task
         reader = elmo if model.finetuned is None else model.finetuned.elmo
-        # Without a biLM there is none whose tokeniser would be the right one.
-        self.tokenize = get_tokenizer("treebank") if reader is None else reader.tokenize
+        if self.task.tokenizer is not None:  # as the text that it was fitted on
+            self.tokenize = get_tokenizer(self.task.tokenizer)
+        else:  # without a biLM there is none whose tokeniser would be the right one
+            self.tokenize = get_tokenizer("treebank") if reader is None else reader.tokenize
 
     @classmethod
     def load(
@@ -84,7 +86,9 @@ class Fitted:
         tokenised = [self._tokenised(question) for question in questions]
         chosen = [number for number, own in enumerate(tokenised) if own is not None]
         examples = [self.task.unlabelled(tokenised[number] or {}) for number in chosen]
-        texts = {*self.task.asks, "text", "tokens"}
+        texts = set(self.task.asks)
+        if self.task.asks in (("tokens",), DOCUMENT):
+            texts |= {"text", "tokens"}
         answers = [{k: v for k, v in own.items() if k not in texts} for own in questions]
         found = self.answers(examples)
         for number, example, answer in zip(chosen, examples, found, strict=True):

@@ -86,6 +86,7 @@ class Parsing:
         self.name = name
         self.metric = "las"
         self.asks: tuple[str, ...] = ("tokens",)
+        self.tokenizer: str | None = None
 
     def read(self, path: Path) -> list[TreebankSentence]:
         """CoNLL-U."""

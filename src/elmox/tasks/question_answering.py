@@ -31,6 +31,7 @@ from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import SharedDropout
 from elmox.tasks.passages import (
+    TOKENIZER,
     Passage,
     TextQuestion,
     cropped,
@@ -95,6 +96,7 @@ class QuestionAnswering:
         self.name = name
         self.metric = "f1"
         self.asks: tuple[str, ...] = ("question", "context")
+        self.tokenizer: str | None = TOKENIZER
 
     def read(self, path: Path) -> list[TextQuestion]:
         """SubjQA where the file is called .csv (.gz, .xz), SQuAD's JSON, 1.1 or 2.0, else."""

@@ -108,6 +108,7 @@ class Sentiment:
         self.name = name
         self.metric = "accuracy"
         self.asks: tuple[str, ...] = ("tokens",)
+        self.tokenizer: str | None = None
 
     def read(self, path: Path) -> list[Opinion]:
         """The sentences of the Stanford Sentiment Treebank's trees."""

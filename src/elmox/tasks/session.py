@@ -27,7 +27,7 @@ from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel, read_model
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.task import LearnsFromMore
+from elmox.tasks.task import LearnsFromOthers
 from elmox.tasks.texts import StoredLayers, Words, frequent_words
 
 Say = Callable[[str], None]
@@ -135,7 +135,7 @@ class TaskSession:
         make = self._maker(recipe, train)
         make(recipe.fit.seed)  # what is wrong with a recipe shows before layers are computed
         parts = dict(self._examples)
-        if isinstance(task, LearnsFromMore):
+        if isinstance(task, LearnsFromOthers):
             parts["train"], chosen = task.training_examples(train, recipe.head), None
         layers = {part: self._part_layers(recipe.elmo, part, own) for part, own in parts.items()}
         results = []

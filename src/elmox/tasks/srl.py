@@ -80,6 +80,7 @@ class SemanticRoles:
     name = "srl"
     metric = "f1"
     asks: tuple[str, ...] = ("tokens",)
+    tokenizer: str | None = None
 
     def read(self, path: Path) -> list[RoleSentence]:
         """PropBank as JSON lines, or CoNLL-2012; sentences without predicates are left out."""

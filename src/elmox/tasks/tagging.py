@@ -81,6 +81,7 @@ class Tagging:
         self.name = name
         self.metric = "f1" if spans else "accuracy"
         self.asks: tuple[str, ...] = ("tokens",)
+        self.tokenizer: str | None = None
         self._spans = spans
 
     def read(self, path: Path) -> list[TaggedSentence]:

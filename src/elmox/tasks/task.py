@@ -36,11 +36,13 @@ class Task(Protocol[Example, Answer]):
         asks: the texts of a question, by their keys in a JSON line: `tokens`, or `premise` and
             `hypothesis`. A task that asks for `tokens` alone takes plain text as well, and so does
             one that asks for a document, which is all the sentences of a text.
+        tokenizer: that splits the strings of its files; None where files have tokens.
     """
 
     name: str
     metric: str
     asks: tuple[str, ...]
+    tokenizer: str | None
 
     def read(self, path: Path) -> list[Example]:
         """Labelled examples of a file. Raises `ElmoxError` where it is not right, or empty."""
@@ -82,8 +84,8 @@ class Task(Protocol[Example, Answer]):
 
 
 @runtime_checkable
-class LearnsFromMore(Protocol[Example]):
-    """A task that learns from other examples than its files have: from phrases of sentences."""
+class LearnsFromOthers(Protocol[Example]):
+    """A task that learns from other examples than its files have: phrases, or parts of texts."""
 
     def training_examples(
         self, examples: Sequence[Example], settings: Mapping[str, Any]
