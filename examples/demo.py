@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox import Elmo, open_vectors
+from elmox import Elmo, ElmoxError, open_vectors
 from elmox.bulk.embed import embed_file
 from elmox.plots import NO_MATPLOTLIB, can_draw, save_picture
 
@@ -292,4 +292,9 @@ def write_vectors(elmo: Elmo, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    if len(sys.argv) > 2:
+        sys.exit(f"{len(sys.argv) - 1} arguments: expected a model, or nothing")
+    try:
+        main(sys.argv[1] if len(sys.argv) > 1 else None)
+    except (ElmoxError, OSError) as error:
+        sys.exit(str(error))

@@ -57,6 +57,12 @@ def test_an_answer_is_the_whole_passage_without_blanks_around(tmp_path: Path) ->
     assert found.answers == (Answer("plot, it's \"fine", 4), Answer("Really", 24))
 
 
+def test_line_ends_of_two_characters_are_two(tmp_path: Path) -> None:
+    review = "Nice zoo.\r\nThe aardvark was fun. ANSWERNOTFOUND"
+    (found,) = read(tmp_path, row("a", "aardvark", "(15, 23)", review))
+    assert found.answers == (Answer("aardvark", 15),)
+
+
 def test_who_marked_the_marker_too_found_nothing(tmp_path: Path) -> None:
     reaching = row("a", f"fine . {NOT_FOUND}", f"(31, {len(REVIEW)})")
     (found,) = read(tmp_path, reaching)
@@ -69,8 +75,8 @@ def test_who_marked_the_marker_too_found_nothing(tmp_path: Path) -> None:
     ("wrong", "says"),
     [
         (row("a", "The", "[0, 3]"), r"human_ans_indices is '\[0, 3\]', expected \(FIRST, AFTER"),
-        (row("a", "The", "(3, 3)"), "characters 3 to 3 of a review of 51"),
-        (row("a", "The", "(0, 52)"), "characters 0 to 52 of a review of 51"),
+        (row("a", "The", "(3, 3)"), r"human_ans_indices is \(3, 3\), expected places in a review"),
+        (row("a", "The", "(0, 52)"), r"human_ans_indices is \(0, 52\), expected places in a"),
         (row("a", "The", "(1, 4)"), "'The' is marked, but 'he ' stands at 1"),
         (row("a", "The", "(0, 3)", PLAIN), "the review ends in .* expected ANSWERNOTFOUND"),
         (row("a", "The", "(0, 3)", REVIEW + "!"), "the review ends in .* expected ANSWERNOTFOUND"),

@@ -220,10 +220,17 @@ def test_files_and_folders(tmp_path: Path) -> None:
     assert TASK.read(folder) == whole
     assert whole[2].sentences[0] == ("Grace", "sold", "her", "car", ".")
     assert whole[2].clusters == (((0, 1), (2, 3)), ((2, 4), (5, 7)))
-    for bad in (write(tmp_path / "none.conll", ["Stop !"]), tmp_path / "empty"):
-        (tmp_path / "empty").mkdir(exist_ok=True)
-        with pytest.raises(ElmoxError, match="has no entities"):
-            TASK.read(bad)
+    with pytest.raises(ElmoxError, match="has no entities"):
+        TASK.read(write(tmp_path / "none.conll", ["Stop !"]))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".a.conll.swp").write_bytes(b"\xff")  # an editor's
+    with pytest.raises(ElmoxError, match="has no files with conll in their names"):
+        TASK.read(tmp_path / "empty")
+    alone = TASK.read(write(tmp_path / "alone.conll", DOCUMENTS[4:5]))[0].part(0, 1)
+    with pytest.raises(ElmoxError, match="no entity is mentioned twice within 50 sentences"):
+        TASK.describe([alone], {})
+    with pytest.raises(ElmoxError, match="max_width is 51, expected at most 50"):
+        TASK.describe([alone], {"max_width": 51})
 
 
 def test_long_documents_are_learned_from_in_parts(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A biLM learned with the task: what changes, what is stored, what goes on after a kill."""
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -85,7 +86,7 @@ def test_the_original_is_not_needed(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match=r"with a biLM that it holds itself: leave .*gone out"):
         Fitted.load(model, elmo=tmp_path / "gone", device="cpu")
     (model / "elmo").rename(tmp_path / "elsewhere")
-    with pytest.raises(ElmoxError, match="elmo does not exist"):
+    with pytest.raises(ElmoxError, match="elmo is missing, the biLM of the model"):
         Fitted.load(model, device="cpu")
 
 
@@ -155,9 +156,16 @@ def test_layers_are_those_of_the_model(tiny: Path) -> None:
 
 
 def test_seeds_begin_with_the_same_bilm(tiny: Path, tmp_path: Path) -> None:
+    """And each model keeps its own: that of another is refused."""
     own = session(tmp_path)
     chosen = recipe(tiny, "fit.epochs=1", "elmo.dropout=0.5")
     two = own.fit(chosen, tmp_path / "two", num_seeds=2)
+    mixed = tmp_path / "mixed"
+    shutil.copytree(two.seeds[0].model, mixed)
+    shutil.rmtree(mixed / "elmo")
+    shutil.copytree(Path(two.seeds[1].model) / "elmo", mixed / "elmo")
+    with pytest.raises(ElmoxError, match="not the biLM that was learned with this model"):
+        Fitted.load(mixed, device="cpu")
     alone = own.fit(chosen.with_seed(1), tmp_path / "alone")
     assert two.seeds[1].dev == alone.seeds[0].dev
     second, same = bilm_of(two.seeds[1].model), bilm_of(alone.seeds[0].model)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from shared_data import SHARED
+from shell import run_here
 
 from elmox.errors import ElmoxError
 from elmox.readers.questions import Answer, Question
@@ -181,7 +182,7 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
     assert 0 <= long["start"] < long["end"] <= min(1000, long["start"] + 17)
 
 
-def test_no_answer_by_heart(tmp_path: Path) -> None:
+def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_squad(tmp_path / "asked.json", [own for own in ASKED if own[2] != "1815"])
     chosen = recipe("elmo.model=none", "head.no_answer=true")
     found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
@@ -189,7 +190,13 @@ def test_no_answer_by_heart(tmp_path: Path) -> None:
     assert found.best.dev == dict.fromkeys(names, 100.0)
     fitted = Fitted.load(found.best.model, device="cpu")
     assert fitted.model.description.head["left_out"] == 0
-    said, unsaid = fitted.ask([{"context": CAT, "question": own} for own in ("Where to?", "When?")])
+    asked = [{"context": CAT, "question": own, "text": "A. B."} for own in ("Where to?", "When?")]
+    lines = tmp_path / "asked.jsonl"
+    lines.write_text("".join(json.dumps(own) + "\n" for own in asked))
+    code, out, err = run_here(["tag", found.best.model, lines], capsys)
+    assert code == 0, err
+    said, unsaid = map(json.loads, out.splitlines())  # a key that is not asked for is no question
+    assert said.pop("text") == unsaid.pop("text") == "A. B."
     assert said["answer"] == "home"
     assert set(unsaid) == {"question", "context", "answer", "probability"}
     assert unsaid["answer"] is None
@@ -213,6 +220,11 @@ def test_scores_are_of_the_text(tmp_path: Path) -> None:
     none = [own._replace(no_answer=0.6) for own in right]
     expected = {"has_answer_f1": 0.0, "has_answer_exact": 0.0, "no_answer_exact": 100.0}
     assert TASK.score(examples, none).items() >= expected.items()
+    unanswered = [number for number, own in enumerate(examples) if not own.source.answers]
+    few = [examples[number] for number in unanswered]
+    with pytest.raises(ElmoxError, match="none of 3 questions has an answer"):
+        TASK.score(few, [right[number] for number in unanswered])
+    assert set(TASK.score(few, [none[i] for i in unanswered])) == {"f1", "exact", "no_answer_exact"}
 
 
 def test_the_likeliest_passage() -> None:
@@ -322,7 +334,7 @@ def test_every_weight_learns(no_answer: bool) -> None:
         ("head.longest_answer=0", r"head\.longest_answer is 0"),
         ("head.no_answer=some", r"no_answer"),
         ("head.layers=2", "layers"),
-        ("head.hidden=2", "no question has an answer: head.no_answer=true"),
+        ("head.hidden=2", r"no question has an answer .* or head\.no_answer=true"),
     ],
 )
 def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:

@@ -63,14 +63,13 @@ def _sentences(fitted: "Fitted", text: str, raw: bool) -> Iterator[dict[str, Any
 
 
 def _json_questions(fitted: "Fitted", text: str) -> Iterator[dict[str, Any]]:
-    """Every line is a question; running text is one for each sentence, if not for documents."""
+    """Every line is a question; where sentences are asked for, every sentence of running text."""
     from elmox.readers.json_lines import read_json_lines
-    from elmox.tasks.task import DOCUMENT
     from elmox.text.sentences import split_sentences
 
     for values in read_json_lines(Path(text), fitted.checked):
-        one = fitted.task.asks == DOCUMENT or "tokens" in values
-        if one or not isinstance(values.get("text"), str):
+        is_text = "tokens" not in values and isinstance(values.get("text"), str)
+        if fitted.task.asks != ("tokens",) or not is_text:
             yield values
             continue
         others = {key: value for key, value in values.items() if key != "text"}

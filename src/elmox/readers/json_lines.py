@@ -45,7 +45,7 @@ def strings_field(values: dict[str, Any], name: str) -> tuple[str, ...]:
 def _object(line: str) -> dict[str, Any]:
     try:
         values = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: a number of too many digits, too
         raise ElmoxError(f"not JSON: {error}") from None
     if not isinstance(values, dict):
         raise ElmoxError(f"a {type(values).__name__}, expected an object")

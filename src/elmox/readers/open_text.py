@@ -13,15 +13,20 @@ from elmox.errors import ElmoxError
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[TextIO]:
+def open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
     """Open a file for reading, line by line or as a whole.
 
-    How it is compressed is told by its name: .gz, .xz or .bz2. A byte order mark is left out, and
-    every kind of line end reads as a newline. What goes wrong later, while the file is read inside
-    the `with`, is an `ElmoxError` that names the file too.
+    How it is compressed is told by its name: .gz, .xz or .bz2. A byte order mark is left out. What
+    goes wrong later, while the file is read inside the `with`, is an `ElmoxError` that names the
+    file too.
+
+    Args:
+        path: the file.
+        newline: as `open` takes it: None, and every kind of line end reads as a newline; "", and
+            they stay as they are.
     """
     try:
-        with _opened(path) as file:
+        with _opened(path, newline) as file:
             yield file
     except FileNotFoundError:
         raise ElmoxError(f"{path} does not exist") from None
@@ -33,12 +38,12 @@ def open_text(path: Path) -> Iterator[TextIO]:
         raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path, newline: str | None) -> TextIO:
     match path.suffix.lower():
         case ".gz":
-            return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig"))
+            return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig", newline=newline))
         case ".xz":
-            return lzma.open(path, "rt", encoding="utf-8-sig")
+            return lzma.open(path, "rt", encoding="utf-8-sig", newline=newline)
         case ".bz2":
-            return bz2.open(path, "rt", encoding="utf-8-sig")
-    return path.open(encoding="utf-8-sig")
+            return bz2.open(path, "rt", encoding="utf-8-sig", newline=newline)
+    return path.open(encoding="utf-8-sig", newline=newline)

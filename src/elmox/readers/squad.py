@@ -50,6 +50,10 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, Any]]:
             values = json.load(file)
         except json.JSONDecodeError as error:
             raise ElmoxError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
+        except UnicodeDecodeError:  # `open_text` says so
+            raise
+        except ValueError as error:  # a number of too many digits
+            raise ElmoxError(f"{path} is not SQuAD's JSON: {error}") from None
         except RecursionError:
             raise ElmoxError(f"{path} is nested too deeply, expected SQuAD's JSON") from None
     where = "the whole"

@@ -68,7 +68,7 @@ def _question(rows: list[_Row]) -> Question:
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
     """The rows below the names of the columns, each with the line where it begins."""
     line = 1
-    with open_text(path) as file:
+    with open_text(path, newline="") as file:  # line ends inside a review count as characters
         reader = csv.DictReader(file, strict=True)
         try:
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
@@ -94,7 +94,11 @@ def _row(values: dict[str, str]) -> _Row:
         raise ElmoxError(f"human_ans_indices is {given!r:.60}, expected (FIRST, AFTER_LAST)")
     start, stop = map(int, indices.groups())
     if not start < stop <= len(values["review"]):
-        raise ElmoxError(f"characters {start} to {stop} of a review of {len(values['review'])}")
+        long = len(values["review"])
+        raise ElmoxError(
+            f"human_ans_indices is ({start}, {stop}), expected places in a review of {long} "
+            "characters"
+        )
     passage, marked = values["review"][start:stop], values["human_ans_spans"]
     if passage.lstrip()[:1] != marked.lstrip()[:1]:  # words in the middle may differ
         raise ElmoxError(f"{marked!r:.60} is marked, but {passage!r:.60} stands at {start}")

@@ -44,6 +44,8 @@ from elmox.tasks.texts import Sentence
 
 Clusters = tuple[tuple[Mention, ...], ...]  # entities, each all its mentions
 
+LARGEST_WIDTH = 50  # words of a mention: more would be a mistake, and fill the memory
+
 
 @dataclass(frozen=True)
 class Document:
@@ -113,6 +115,11 @@ class CoreferenceSettings:
                 at_least(1, f"head.{name}", size)
         for name in ("feature_dim", "max_width", "antecedents", "sentences"):
             at_least(1, f"head.{name}", getattr(self, name))
+        if self.max_width > LARGEST_WIDTH:
+            raise ElmoxError(
+                f"head.max_width is {self.max_width}, expected at most {LARGEST_WIDTH}: memory "
+                "grows with its third power"
+            )
         above(0, "head.spans_per_word", self.spans_per_word)
         share("head.dropout", self.dropout)
         share("head.lstm_dropout", self.lstm_dropout)
@@ -140,7 +147,10 @@ class Coreference:
         """CoNLL-2012: a file, or a folder's files that have conll in their names, by name."""
         files = [path]
         if path.is_dir():
-            files = sorted(own for own in path.rglob("*conll*") if own.is_file())
+            names = sorted(path.rglob("*conll*"))
+            files = [own for own in names if own.is_file() and not own.name.startswith(".")]
+            if not files:
+                raise ElmoxError(f"{path} has no files with conll in their names: give CoNLL-2012")
         documents = (_document(own) for file in files for own in read_conll2012(file))
         found = [own for own in documents if own.sentences]
         if not any(own.clusters for own in found):
@@ -175,6 +185,11 @@ class Coreference:
     def describe(self, train: Sequence[Document], settings: Mapping[str, Any]) -> dict[str, Any]:
         """Whether somebody speaks to somebody in the training data."""
         own = validated(CoreferenceSettings, settings, "the recipe's [head]")
+        if not any(len(cluster) > 1 for document in train for cluster in document.clusters):
+            raise ElmoxError(
+                f"nothing to learn from: no entity is mentioned twice within {own.sentences} "
+                "sentences (head.sentences): expected other data, or more of it"
+            )
         speakers = any(len(set(document.speakers)) > 1 for document in train)
         return asdict(CoreferenceDescription(own, speakers))
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from elmox.bulk.embed import model_digest
 from elmox.config import validated
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
@@ -69,6 +70,8 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
     """Write a model's directory; it appears whole or not at all."""
     refuse_existing(path, force)
     settings = {"model_type": MODEL_TYPE, "format": FORMAT, **asdict(model.description)}
+    if model.finetuned is not None:
+        settings["finetuned"] = model_digest(model.finetuned.elmo)
     with atomic_directory(path) as new:
         apart = model.bilm_weights().keys()
         own = {name: part for name, part in model.state_dict().items() if name not in apart}
@@ -88,22 +91,28 @@ def read_model(path: Path) -> "TaskModel":
     del settings["model_type"]
     if settings.pop("format", None) != FORMAT:
         raise ElmoxError(f"{path} has another format than {FORMAT}: use the elmox that wrote it")
+    finetuned = settings.pop("finetuned", None)
     description = validated(ModelDescription, settings, str(path / CONFIG_FILE))
     words = validated(Words, read_json(path / WORDS_FILE), str(path / WORDS_FILE))
     elmo = None
     if description.recipe.elmo.finetune:
-        elmo = _read_elmo(path / ELMO_FOLDER, description.elmo)
+        elmo = _read_elmo(path / ELMO_FOLDER, finetuned)
     model = TaskModel(description, words, elmo=elmo)
     own = read_tensors(path / WEIGHTS_FILE)
     model.load({**own, **model.bilm_weights()}, str(path / WEIGHTS_FILE))
     return model.eval()
 
 
-def _read_elmo(path: Path, used: ElmoUsed | None) -> Elmo:
-    """The biLM that was learned with a task."""
+def _read_elmo(path: Path, wanted: object) -> Elmo:
+    """The biLM that was learned with a task; `wanted` is its digest."""
+    if not path.is_dir():
+        raise ElmoxError(f"{path} is missing, the biLM of the model: copy the model's whole folder")
     elmo = Elmo.from_pretrained(path, device="cpu")
-    if used is None or used.shape != ElmoShape(elmo.num_layers, elmo.dim):
-        raise ElmoxError(f"{path} is not the biLM that was stored there: its shape is another")
+    if model_digest(elmo) != wanted:
+        raise ElmoxError(
+            f"{path} is not the biLM that was learned with this model: copy the model's whole "
+            "folder"
+        )
     return elmo
 
 

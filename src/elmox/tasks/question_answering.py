@@ -100,7 +100,9 @@ class QuestionAnswering:
 
     def read(self, path: Path) -> list[TextQuestion]:
         """SubjQA where the file is called .csv (.gz, .xz), SQuAD's JSON, 1.1 or 2.0, else."""
-        return tokenised_questions(read_subjqa(path) if ".csv" in path.name else read_squad(path))
+        is_csv = ".csv" in [suffix.lower() for suffix in path.suffixes[-2:]]
+        is_csv &= path.suffix.lower() != ".json"
+        return tokenised_questions(read_subjqa(path) if is_csv else read_squad(path))
 
     def training_examples(
         self, examples: Sequence[TextQuestion], settings: Mapping[str, Any]
@@ -114,8 +116,10 @@ class QuestionAnswering:
         own = _settings(settings)
         found = [cropped(e, own.longest_context) for e in examples if _is_learned(e, own)]
         if not found:
+            allowed = "" if own.no_answer else ", or head.no_answer=true, which allows that"
             raise ElmoxError(
-                "nothing to learn from, no question has an answer: head.no_answer=true allows that"
+                "nothing to learn from, no question has an answer of whole words: expected other "
+                f"data{allowed}"
             )
         return found
 
@@ -156,17 +160,22 @@ class QuestionAnswering:
         said = {example.source.id: answer.text(example) for example, answer in pairs}
         if any(answer.no_answer is None for answer in answers):
             answerable = [question for question in questions if question.answers]
+            if not answerable:
+                raise ElmoxError(
+                    f"nothing to score, none of {len(questions)} questions has an answer: expected "
+                    "some, or a model fitted with head.no_answer=true"
+                )
             found = score_squad(answerable, said)
             left_out = len(questions) - len(answerable)
             return {"f1": found.f1, "exact": found.exact, "left_out": float(left_out)}
         both = score_squad2(questions, said)
-        return {
-            "f1": both.overall.f1,
-            "exact": both.overall.exact,
-            "has_answer_f1": both.has_answer.f1,
-            "has_answer_exact": both.has_answer.exact,
-            "no_answer_exact": both.no_answer.exact,
-        }
+        scores = {"f1": both.overall.f1, "exact": both.overall.exact}
+        if any(question.answers for question in questions):
+            scores["has_answer_f1"] = both.has_answer.f1
+            scores["has_answer_exact"] = both.has_answer.exact
+        if not all(question.answers for question in questions):
+            scores["no_answer_exact"] = both.no_answer.exact
+        return scores
 
     def show(self, example: TextQuestion, answer: Passage) -> dict[str, Any]:
         """The words; the answer's text, the places of its words, and how likely it is."""
