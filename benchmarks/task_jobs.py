@@ -13,8 +13,7 @@ from typing import NoReturn, Protocol
 
 from task_plan import TASKS
 from task_records import Fit, Setup
-
-from elmox.files import read_json
+from task_studies import is_study_done
 
 SCRIPT = Path(__file__).with_name("tasks.py")
 TICK = 0.2  # seconds between looks at the processes
@@ -56,15 +55,12 @@ class FitJob:
         fit = self.fit
         own = ["fit", fit.task, fit.column, "--trial", str(fit.trial), "--seed", str(fit.seed)]
         own += ["--tested"] if fit.tested else []
-        own += ["--work", str(setup.work), "--data", str(setup.data), "--elmo", setup.elmo]
-        own += ["--recipes", str(setup.recipes), "--beside", str(setup.beside)]
-        own += [] if setup.minilm is None else ["--minilm", str(setup.minilm)]
-        return [sys.executable, str(SCRIPT), *own, *_device_and_changes(setup)]
+        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
 
 
 @dataclass(frozen=True)
 class StudyJob:
-    """An ablation or a curve, by `elmox ablate`; a `Job`."""
+    """An ablation or a curve, as `elmox ablate` makes it; a `Job`."""
 
     task: str
     study: str
@@ -79,29 +75,28 @@ class StudyJob:
         return 5 * TASKS[self.task].cost * self.num_seeds  # about five variants
 
     def is_done(self, setup: Setup) -> bool:
-        """Whether there is a table of at least as many seeds."""
-        path = setup.work / "ablations" / self.task / f"{self.study}.json"
-        return path.exists() and int(read_json(path)["num_seeds"]) >= self.num_seeds
+        """Whether there is a table of it; one of another recipe or biLM is refused."""
+        return is_study_done(setup, self.task, self.study, self.num_seeds)
 
     def command(self, setup: Setup) -> list[str]:
-        files = setup.files(self.task)
-        own = ["ablate", self.task, self.study, "--seeds", str(self.num_seeds)]
-        own += ["--train", _short(files.train), "--dev", _short(files.dev), "--elmo", setup.elmo]
-        own += ["--out", _short(setup.work / "ablations" / self.task)]
-        own += ["--recipe", _short(setup.recipes / f"{self.task}.toml")]
-        own += ["--cache", _short(setup.work / "cache")]
-        return [sys.executable, "-m", "elmox", *own, *_device_and_changes(setup)]
+        own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
+        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
 
 
-def _device_and_changes(setup: Setup) -> list[str]:
-    changes = [part for change in setup.changes for part in ("--set", change)]
-    return changes if setup.device is None else [*changes, "--device", setup.device]
-
-
-def _short(path: Path) -> str:
-    """As one would write it here: the study's table names its command."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+def _passed_on(setup: Setup) -> list[str]:
+    """The options that say all of this."""
+    given = {
+        "--work": setup.work,
+        "--data": setup.data,
+        "--recipes": setup.recipes,
+        "--elmo": setup.elmo,
+        "--minilm": setup.minilm,
+        "--device": setup.device,
+        "--beside": setup.beside,
+    }
+    own = [f"{name}={value}" for name, value in given.items() if value is not None]
+    own += [f"--set={change}" for change in setup.changes]
+    return [*own, f"--made-by={setup.command}"]
 
 
 def run_jobs(

@@ -6,6 +6,7 @@ WORK/fits/       the fits themselves, which go on where they were interrupted
 WORK/results/TASK/COLUMN/trial-K.json   a setting that was tried, with seed 0: dev scores
 WORK/results/TASK/COLUMN/seed-S.json    the chosen setting: test scores and counts as well
 WORK/ablations/TASK/STUDY.json          as `elmox ablate` writes it
+WORK/ablations/TASK/STUDY-setup.json    the study's recipe, and whose layers it is of
 """
 
 import json
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from task_data import DATA, Files, corpus_files
+from task_encoders import encoder_digest
 from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
 
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 from elmox.files import read_json
-from elmox.tasks.recipe import TaskRecipe
+from elmox.tasks.recipe import TaskRecipe, task_recipe
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Setup:
         device: cpu, cuda; a GPU if there is one by default.
         changes: of all recipes, as `--set` has them.
         beside: fits that run at the same time, for the record: they share a machine.
+        command: what all of this was asked for with, for the record.
     """
 
     work: Path
@@ -76,6 +79,7 @@ class Setup:
     device: str | None = None
     changes: tuple[str, ...] = ()
     beside: int = 1
+    command: str = ""
 
     def files(self, task: str) -> Files:
         """Of a task's corpus."""
@@ -93,6 +97,15 @@ class Setup:
             recipes=self.recipes,
             changes=self.changes,
         )
+
+    def study_recipe(self, task: str) -> TaskRecipe:
+        """What all variants of a task's studies have in common."""
+        model = f"elmo.model={json.dumps(self.elmo)}"
+        return task_recipe(self.recipes / f"{task}.toml", [*self.changes, model])
+
+    def digest(self, encoder: str) -> str | None:
+        """Of an encoder, as a column names it; computed once in a process."""
+        return encoder_digest(encoder, self.elmo, self.minilm)
 
 
 def pending(
@@ -113,24 +126,32 @@ def pending(
             records = {fit: read_record(setup, fit) for fit in trials[:num_trials]}
             missing = [fit for fit, own in records.items() if own is None]
             if not missing:
-                chosen = best_trial([own for own in records.values() if own is not None])
+                chosen = chosen_trial([own for own in records.values() if own is not None])
                 seeds = [Fit(task, column.name, chosen, s, True) for s in range(num_seeds)]
                 missing = [fit for fit in seeds if read_record(setup, fit) is None]
             found += missing
     return found
 
 
-def best_trial(records: Sequence[dict[str, Any]]) -> int:
-    """The number of the trial with the best score on the dev data."""
-    best = max(records, key=lambda own: float(own["dev"][own["metric"]]))
+def chosen_trial(trials: Sequence[dict[str, Any]], seeds: Sequence[dict[str, Any]] = ()) -> int:
+    """The number of the trial with the best score on the dev data, the first of equal ones.
+
+    Args:
+        trials: records of all that may be chosen.
+        seeds: records of what has been chosen. A trial that none of them has was not chosen: it was
+            tried in another run, with more `--trials`, or has just become the best.
+    """
+    fitted = {own["trial"] for own in seeds}
+    known = [own for own in trials if own["trial"] in fitted] if seeds else trials
+    best = min(known or seeds, key=lambda own: (-own["dev"][own["metric"]], own["trial"]))
     return int(best["trial"])
 
 
 def read_record(setup: Setup, fit: Fit) -> dict[str, Any] | None:
     """The result of a fit; None where there is none yet.
 
-    One of another recipe is refused. A tested one of a trial that is no longer the best, as more
-    have been made since, is to be done again.
+    One of another recipe or another model is refused. A tested one of a trial that is no longer the
+    best, as more have been made since, is to be done again.
     """
     path = fit.path(setup.work)
     if not path.exists():
@@ -138,11 +159,40 @@ def read_record(setup: Setup, fit: Fit) -> dict[str, Any] | None:
     record = read_json(path)
     if record["trial"] != fit.trial:
         return None
-    if _comparable(record["recipe"]) != _comparable(recipe_values(setup.recipe(fit))):
+    check_made_with(
+        setup, path, record, recipe=setup.recipe(fit), encoder=COLUMNS[fit.column].encoder
+    )
+    return record
+
+
+def check_made_with(
+    setup: Setup, path: Path, record: dict[str, Any], *, recipe: TaskRecipe, encoder: str
+) -> None:
+    """Refuse what was made with another recipe, biLM or MiniLM.
+
+    Args:
+        setup: as things are now.
+        path: the record's, for the message.
+        record: of a fit or a study, with its `recipe` and `encoder`.
+        recipe: what it would be made with now.
+        encoder: "none", "elmo" or "minilm".
+    """
+    if _comparable(record["recipe"]) != _comparable(recipe_values(recipe)):
         raise ElmoxError(
             f"{path} is of another recipe: go on with that one, or take another --work"
         )
-    return record
+    if digest_in(record) != setup.digest(encoder):
+        name = "MiniLM" if encoder == "minilm" else "biLM"
+        raise ElmoxError(
+            f"{path} is of another {name}: go on with that one (--{encoder}), or take another "
+            "--work"
+        )
+
+
+def digest_in(record: dict[str, Any]) -> str | None:
+    """Of the encoder that a record is of; None without one."""
+    used = record["encoder"]
+    return None if used is None else str(used["digest"])
 
 
 def recipe_values(recipe: TaskRecipe) -> dict[str, Any]:
@@ -152,5 +202,5 @@ def recipe_values(recipe: TaskRecipe) -> dict[str, Any]:
 
 
 def _comparable(recipe: dict[str, Any]) -> dict[str, Any]:
-    """Without the biLM's name: it may be the same one in another place."""
+    """Without the biLM's name, which does not tell: digests are compared."""
     return {**recipe, "elmo": {k: v for k, v in recipe["elmo"].items() if k != "model"}}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from task_commands import without_absolute_paths
 from task_counts import SAMPLES
 from task_plan import COLUMNS, TASKS
 from task_summary import (
@@ -21,6 +22,7 @@ from task_summary import (
     Compared,
     error_reduction,
     mean_reduction,
+    paper_reduction,
     read_all,
     read_studies,
 )
@@ -57,8 +59,8 @@ PAPER = """
 Figures here are those of the table above, figures there those of Table 1 of Peters et al. (2018)
 unless another paper is named. Its biLM has 93.6 M parameters and read 800 M words ten times, and
 its baselines have static vectors from large corpora. The bundled biLM has 13.6 M parameters and
-read 116 M words of Wikipedia, and the baselines here learn all their vectors from the task's data:
-there is more left for ELMo to give, by a smaller ELMo. What differs task by task:
+read 99.5 M words (116 M tokens) of Wikipedia, and the baselines here learn all their vectors from
+the task's data: there is more left for ELMo to give, by a smaller ELMo. What differs task by task:
 """
 
 HOLDS = """
@@ -78,8 +80,10 @@ the rest. ELMo's dropout means nothing in the column without ELMo; the rest of a
 """
 
 COSTS = """
-Means over seeds of a whole fit, until it got no better, from layers that are there already. Memory
-is the most that the fit's process had, and the most that its tensors took on the GPU.
+Epochs and times are means over seeds of a whole fit, until it got no better, from layers that are
+there already. Memory is the median over seeds. On the GPU it is the most that tensors took during
+the fit itself, the frozen encoder's weights among them. On the host it is the most that the fit's
+process had from its start on: where it had to compute layers first, that counts too.
 """
 
 
@@ -111,7 +115,7 @@ def write_report(work: Path, document: Path, results: Path) -> None:
     }
     for path, content in ((document, "\n".join(lines) + "\n"), (results, to_json(values).decode())):
         with atomic_write(path) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+            temporary.write_text(without_absolute_paths(content), encoding="utf-8")
 
 
 def _main_table(compared: Sequence[Compared]) -> list[str]:
@@ -132,10 +136,9 @@ def _main_table(compared: Sequence[Compared]) -> list[str]:
     lines = _section("With ELMo and without", _provenance(compared), head, rows)
     if mean is not None:
         over = f"{len(names)} of {len(compared)} tasks ({', '.join(names)})"
-        text = (
-            f"Relative error reduction, mean over {over}: **{mean:.1f}%**. The paper's six: 14.3%."
-        )
-        lines += _prose(text)
+        theirs, number = paper_reduction()
+        text = f"Relative error reduction, mean over {over}: **{mean:.1f}%**."
+        lines += _prose(f"{text} By the paper's figures for its {number} tasks: {theirs:.1f}%.")
     return lines
 
 
@@ -274,21 +277,21 @@ def _study(own: Ablation, work: Path, pictures: Path) -> list[str]:
 
 
 def _provenance(compared: Sequence[Compared], tested: bool = True) -> str:
-    """Which command made a table's figures, with which biLM, how many seeds, and where."""
+    """Which commands made a table's figures, with which biLM, how many seeds, and where."""
     cells = [cell for own in compared for cell in own.cells.values()]
     records = [own for cell in cells for own in (cell.seeds if tested else cell.trials)]
     if not records:
         return "Nothing has been run yet."
-    trials = max(len(cell.trials) for cell in cells)
+    commands = sorted({f"`{own['command']}`" for own in records})
     seeds = max(1, *(len(cell.seeds) for cell in cells))
     jobs = max(int(own["beside"]) for own in records)
     elmos = {Path(own["recipe"]["elmo"]["model"]).name for own in records if own["column"] == MIX}
     machines = sorted({machine_line(own["machine"]) for own in records})
     number = f"{seeds} seeds" if tested else "one seed"
+    beside = f"up to {jobs} fits side by side" if jobs > 1 else "one fit at a time"
     return (
-        f"Made by `python benchmarks/tasks.py run --trials {trials} --seeds {seeds} "
-        f"--jobs {jobs}`, biLM {', '.join(sorted(elmos)) or NONE}, {number}, "
-        f"{jobs} fits side by side on {'; '.join(machines)}."
+        f"Made by {', '.join(commands)}; biLM {', '.join(sorted(elmos)) or NONE}, {number}, "
+        f"{beside} on {'; '.join(machines)}."
     )
 
 

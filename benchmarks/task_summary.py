@@ -1,14 +1,17 @@
 """What all fits of the table came to, read from their results: means, differences, intervals."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from task_counts import intervals
-from task_plan import STUDIED, STUDIES, TASKS, TaskPlan
-from task_records import best_trial
+from task_encoders import Use, check_same_encoders
+from task_plan import COLUMNS, STUDIED, STUDIES, TASKS, TaskPlan
+from task_records import Fit, chosen_trial, digest_in
+from task_studies import setup_path, table_path
 
 from elmox.config import validated
 from elmox.files import read_json
@@ -19,7 +22,7 @@ WITHOUT, BARE, MIX = "none", "layer0", "mix"
 OTHERS = ("minilm-mix", "minilm-top")
 
 _KEPT = ("seed", "trial", "settings", "dev", "test", "best_epoch", "epochs", "seconds", "host_mb",
-         "gpu_mb", "beside", "encoder")  # fmt: skip
+         "gpu_mb", "beside", "encoder", "command")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Cell:
 
     @property
     def chosen(self) -> int | None:
-        """The trial with the best score on the dev data."""
-        return best_trial(self.trials) if self.trials else None
+        """The trial that the seeds are of; before there are any, the one that they will be of."""
+        return chosen_trial(self.trials, self.seeds) if self.records else None
 
     @property
     def scores(self) -> list[float]:
@@ -105,11 +108,13 @@ def error_reduction(before: float, after: float) -> float:
 
 
 def read_all(work: Path) -> list[Compared]:
-    """All tasks, run or not."""
-    return [read_task(work, plan) for plan in TASKS.values()]
+    """All tasks, run or not; refused where results, or studies, are of different encoders."""
+    found = [_read_task(work, plan) for plan in TASKS.values()]
+    check_same_encoders(_uses(work, found))
+    return found
 
 
-def read_task(work: Path, plan: TaskPlan) -> Compared:
+def _read_task(work: Path, plan: TaskPlan) -> Compared:
     """All that there is of a task."""
     cells = {own.name: _read_cell(work / "results" / plan.name / own.name) for own in plan.columns}
     others = [name for name, cell in cells.items() if name != MIX and cell.seeds]
@@ -123,8 +128,8 @@ def read_task(work: Path, plan: TaskPlan) -> Compared:
 
 def read_studies(work: Path) -> list[Ablation]:
     """The ablations and curves that there are."""
-    paths = [work / "ablations" / task / f"{study}.json" for task in STUDIED for study in STUDIES]
-    return [validated(Ablation, read_json(own), str(own)) for own in paths if own.exists()]
+    paths = _study_files(work, table_path)
+    return [validated(Ablation, read_json(own), str(own)) for own in paths]
 
 
 def mean_reduction(compared: Sequence[Compared]) -> tuple[float | None, list[str]]:
@@ -133,8 +138,35 @@ def mean_reduction(compared: Sequence[Compared]) -> tuple[float | None, list[str
     return (statistics.fmean(known.values()) if known else None), list(known)
 
 
+def paper_reduction() -> tuple[float, int]:
+    """The same mean by the figures of Peters et al. (2018), and the number of their tasks."""
+    papers = [own.paper for own in TASKS.values() if own.paper and not own.paper.source]
+    known = [error_reduction(own.without, own.with_elmo) for own in papers]
+    return statistics.fmean(known), len(known)
+
+
 def _read_cell(folder: Path) -> Cell:
-    trials = [read_json(path) for path in sorted(folder.glob("trial-*.json"))]
-    seeds = [read_json(path) for path in sorted(folder.glob("seed-*.json"))]
-    cell = Cell(trials, seeds)
-    return Cell(trials, [own for own in seeds if own["trial"] == cell.chosen])
+    """Trials and, of the seeds, those of the chosen one: others are left of an earlier choice."""
+    trials, seeds = (
+        sorted((read_json(path) for path in folder.glob(f"{kind}-*.json")), key=itemgetter(kind))
+        for kind in ("trial", "seed")
+    )
+    chosen = Cell(trials, seeds).chosen
+    return Cell(trials, [own for own in seeds if own["trial"] == chosen])
+
+
+def _uses(work: Path, compared: Sequence[Compared]) -> Iterator[Use]:
+    """Whose layers all results are of."""
+    for task in compared:
+        for name, cell in task.cells.items():
+            for own in cell.records:
+                fit = Fit(own["task"], name, own["trial"], own["seed"], own["tested"])
+                where = str(fit.path(work).relative_to(work))
+                yield Use(where, COLUMNS[name].encoder, digest_in(own))
+    for path in _study_files(work, setup_path):
+        yield Use(str(path.relative_to(work)), "elmo", digest_in(read_json(path)))
+
+
+def _study_files(work: Path, kind: Callable[[Path, str, str], Path]) -> list[Path]:
+    paths = [kind(work, task, study) for task in STUDIED for study in STUDIES]
+    return [own for own in paths if own.exists()]

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from machine import RESULTS, ROOT
+from task_commands import shown_command
 from task_data import DATA
 from task_jobs import FitJob, Job, StudyJob, run_jobs
 from task_plan import COLUMNS, RECIPES, STUDIED, STUDIES, TASKS
@@ -28,6 +29,7 @@ from elmox.errors import ElmoxError
 
 WORK = ROOT / "runs" / "tasks"
 DOCUMENT = ROOT / "docs" / "results.md"
+MOST_TRIALS = min(len(task.trials) for task in TASKS.values())
 
 
 def run(arguments: argparse.Namespace) -> bool:
@@ -60,10 +62,18 @@ def fit(arguments: argparse.Namespace) -> bool:
     from task_fits import do_fit  # with torch, which the others do without
 
     own = Fit(arguments.task, arguments.column, arguments.trial, arguments.seed, arguments.tested)
-    record = do_fit(own, replace(_setup(arguments), beside=arguments.beside))
+    record = do_fit(own, _setup(arguments))
     metric = record["metric"]
     test = f", test {metric} {record['test'][metric]:.2f}" if own.tested else ""
     print(f"dev {metric} {record['dev'][metric]:.2f}, epoch {record['best_epoch']}{test}")
+    return True
+
+
+def study(arguments: argparse.Namespace) -> bool:
+    """Do one study."""
+    from task_studies import do_study
+
+    do_study(_setup(arguments), arguments.task, arguments.study, arguments.seeds)
     return True
 
 
@@ -71,6 +81,8 @@ def report(arguments: argparse.Namespace) -> bool:
     """Write the tables."""
     from task_report import write_report
 
+    if not arguments.work.is_dir():
+        raise ElmoxError(f"{arguments.work} does not exist: give the --work of `tasks.py run`")
     write_report(arguments.work, arguments.document, arguments.results)
     print(f"{arguments.document}, {arguments.results}")
     return True
@@ -85,7 +97,16 @@ def _setup(arguments: argparse.Namespace) -> Setup:
         minilm=arguments.minilm,
         device=arguments.device,
         changes=tuple(arguments.set),
+        beside=arguments.beside,
+        command=arguments.made_by or shown_command(sys.argv[1:]),
     )
+
+
+def _count(text: str) -> int:
+    """A number of things, for argparse, which says what is wrong."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number from 1 on")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,27 +122,35 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--device", help="cpu, cuda; a GPU if there is one by default")
     common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="change a setting of all recipes")  # fmt: skip
+    one = argparse.ArgumentParser(add_help=False, parents=[common])
+    one.add_argument("--beside", type=int, default=1, help="fits at the same time, for the record")
+    one.add_argument("--made-by", default="", help="the command of run, for the record")
 
     own = verbs.add_parser("run", parents=[common], help="all fits, several at a time")
     own.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     own.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     own.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
                      help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
-    own.add_argument("--trials", type=int, default=4, help="settings to try, for each column")
-    own.add_argument("--seeds", type=int, default=3, help="fits of the chosen setting")
-    own.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    own.add_argument("--threads", type=int, default=1, help="of each process")
+    own.add_argument("--trials", type=_count, default=4, help="settings to try, for each column")
+    own.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
+    own.add_argument("--jobs", type=_count, default=1, help="processes at a time")
+    own.add_argument("--threads", type=_count, default=1, help="of each process")
     own.add_argument("--minutes", type=float, default=float("inf"), help="end after so long")
-    own.set_defaults(do=run)
+    own.set_defaults(do=run, made_by="", beside=1)
 
-    own = verbs.add_parser("fit", parents=[common], help="one fit, as run does it")
+    own = verbs.add_parser("fit", parents=[one], help="one fit, as run does it")
     own.add_argument("task", choices=TASKS)
     own.add_argument("column", choices=COLUMNS)
-    own.add_argument("--trial", type=int, default=0)
+    own.add_argument("--trial", type=int, choices=range(MOST_TRIALS), default=0)
     own.add_argument("--seed", type=int, default=0)
     own.add_argument("--tested", action="store_true", help="score the test data too")
-    own.add_argument("--beside", type=int, default=1, help="fits at the same time, for the record")
     own.set_defaults(do=fit)
+
+    own = verbs.add_parser("study", parents=[one], help="one ablation, as run does it")
+    own.add_argument("task", choices=STUDIED)
+    own.add_argument("study", choices=STUDIES)
+    own.add_argument("--seeds", type=_count, default=3, help="fits of each variant")
+    own.set_defaults(do=study)
 
     own = verbs.add_parser("report", parents=[work], help="the tables")
     own.add_argument("--document", type=Path, default=DOCUMENT)

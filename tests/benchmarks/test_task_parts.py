@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import lzma
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,37 @@ def test_a_long_sentence_is_read_in_windows_of_whole_words(minilm: Path) -> None
     np.testing.assert_allclose(found, np.concatenate([first, second], axis=1), atol=1e-5)
 
 
+def test_the_encoder_gives_what_bert_gave(minilm: Path) -> None:
+    """The first three numbers of each piece's hidden states, by transformers 5.22.2, torch 2.13.
+
+    Made by the next test's lines: a `BertModel` without pooling, in eval mode, with the weights of
+    the fixture, on [CLS] un ##aff ##able a [SEP].
+    """
+    expected = [
+        [[0.94361, 0.09869, -1.47773], [1.63488, -0.00997, -0.82132],
+         [1.28724, 0.05098, -1.25361], [1.80643, -0.07642, -0.14105]],
+        [[-0.84783, -1.41252, -1.13724], [-0.84428, -1.41147, -1.14458],
+         [-0.84584, -1.42326, -1.08495], [-0.84269, -1.40929, -1.12361]],
+        [[1.55386, -0.33736, -1.32227], [1.54824, -0.33709, -1.34317],
+         [1.56166, -0.33683, -1.29559], [1.55584, -0.33672, -1.31443]],
+    ]  # fmt: skip
+    states = open_minilm(minilm)._states([[4, 5, 6, 7]])[:, 0, :, :3].numpy()
+    np.testing.assert_allclose(states, expected, atol=2e-5)
+
+
+def test_digest_of_another_minilm(minilm: Path, tmp_path: Path) -> None:
+    """What a fit on its layers notes is what results are compared by."""
+    from task_records import Setup
+
+    here = Setup(tmp_path, minilm=minilm).digest("minilm")
+    assert here == open_minilm(minilm).digest
+    other = shutil.copytree(minilm, tmp_path / "other")
+    assert Setup(tmp_path, minilm=other).digest("minilm") == here
+    third = shutil.copytree(minilm, tmp_path / "third")
+    (third / "vocab.txt").write_text("\n".join([*VOCABULARY, "new"]) + "\n", encoding="utf-8")
+    assert Setup(tmp_path, minilm=third).digest("minilm") != here
+
+
 def test_the_encoder_is_berts(minilm: Path) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(**json.loads((minilm / "config.json").read_text()))
@@ -293,7 +325,7 @@ def test_the_encoder_is_berts(minilm: Path) -> None:
 
 
 def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
-    from minilm import MiniLmSession
+    from minilm import MiniLmSession, write_layers
     from tagged_files import NAMES, write_columns
 
     from elmox.tasks.recipe import task_recipe
@@ -326,6 +358,12 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").iterdir())) == 1
     config = json.loads((Path(scores[0].best.model) / "config.json").read_text())
     assert config["elmo"]["shape"] == {"num_layers": 3, "dim": 8}
+
+    (cached,) = (tmp_path / "cache").iterdir()
+    shutil.rmtree(cached)
+    write_layers(open_minilm(minilm), [["word"]], cached)
+    with pytest.raises(ElmoxError, match=r"has 1 entries, expected \d+: delete it"):
+        session.fit(recipe, tmp_path / "again")
 
 
 def test_no_minilm(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The script that makes the table of tasks: fits, interruptions, choices, the report."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,9 +9,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from checkpoints import random_options, write_ai2
 from shared_data import SHARED
 from shell import environment
 from tagged_files import NAMES, write_columns
@@ -114,6 +117,61 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
     other = replace(setup, changes=(*setup.changes, "fit.epochs=3"))
     with pytest.raises(ElmoxError, match=r"trial-0\.json is of another recipe"):
         do_all(other, ["none"], num_trials=1, num_seeds=1)
+
+
+def test_results_of_different_models_are_not_mixed(
+    setup: "Setup", tiny: Path, tmp_path: Path
+) -> None:
+    from task_records import Fit
+    from task_report import write_report
+
+    do_all(setup, ["none", "mix"], num_trials=1, num_seeds=2)
+    same = shutil.copytree(tiny.parent, tmp_path / "same") / tiny.name
+    assert do_all(replace(setup, elmo=str(same)), ["none", "mix"], 1, 2) == []
+    other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
+    changed = replace(setup, elmo=str(other))
+    assert do_all(changed, ["none"], 1, 2) == []  # it has no part in this column
+    with pytest.raises(ElmoxError, match=r"mix/trial-0\.json is of another biLM.*--elmo"):
+        do_all(changed, ["none", "mix"], 1, 2)
+
+    path = Fit("ner", "mix", 0, 1, True).path(setup.work)
+    record = json.loads(path.read_text("utf-8"))
+    record["encoder"]["digest"] = changed.digest("elmo")
+    path.write_text(json.dumps(record), encoding="utf-8")
+    expected = r"ner/mix/trial-0\.json and .*/ner/mix/seed-1\.json are of different models"
+    with pytest.raises(ElmoxError, match=expected):
+        write_report(setup.work, tmp_path / "results.md", tmp_path / "tasks.json")
+
+
+def test_one_rule_for_the_chosen_trial() -> None:
+    from task_records import chosen_trial
+
+    def records(*scores: float) -> list[dict[str, Any]]:
+        return [{"trial": k, "metric": "f1", "dev": {"f1": s}} for k, s in enumerate(scores)]
+
+    tried = records(50, 60, 60, 70)
+    assert chosen_trial(tried) == 3
+    assert chosen_trial(tried[:3]) == chosen_trial(tried[2::-1]) == 1  # the first of equal ones
+    assert chosen_trial(tried, [{"trial": 1}, {"trial": 1}]) == 1  # of a run with fewer trials
+    assert chosen_trial(tried, [{"trial": 1}, {"trial": 3}]) == 3  # seeds are being made again
+
+
+def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) -> None:
+    """A trial of another run, however good, takes no seeds from the table."""
+    from task_records import Fit
+    from task_report import write_report
+
+    do_all(setup, ["none"], num_trials=1, num_seeds=1)
+    record = json.loads(Fit("ner", "none", 0).path(setup.work).read_text("utf-8"))
+    record |= {"trial": 1, "dev": {**record["dev"], record["metric"]: 100.0}}
+    Fit("ner", "none", 1).path(setup.work).write_text(json.dumps(record), encoding="utf-8")
+    write_report(setup.work, tmp_path / "results.md", tmp_path / "tasks.json")
+    stored = json.loads((tmp_path / "tasks.json").read_text("utf-8"))["tasks"]["ner"]["columns"]
+    assert [own["trial"] for own in stored["none"]["seeds"]] == [0]
+    assert stored["none"]["mean"] is not None
+    text = (tmp_path / "results.md").read_text("utf-8")
+    assert "| 100.00 |" in text
+    assert "**100.00**" not in text
 
 
 def test_nothing_has_been_run(tmp_path: Path) -> None:
@@ -224,29 +282,6 @@ def test_recipes_are_among_what_is_tried() -> None:
         assert len(told) == len(mix)  # as many different trials without ELMo
 
 
-def test_studies_are_in_the_report(setup: "Setup", tmp_path: Path) -> None:
-    from task_report import write_report
-
-    from elmox.tasks.ablation import Ablation, LearnedMix, Row, Variant
-    from elmox.tasks.session import Results, SeedResult
-
-    seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "model")
-    results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})
-    row = Row(Variant("mix"), results, {"input": LearnedMix((0.2, 0.5, 0.3), 1.5)})
-    found = Ablation("layers", "pos", "accuracy", 1, {"ELMo": "x"}, [row])
-    folder = setup.work / "ablations" / "pos"
-    folder.mkdir(parents=True)
-    (folder / "layers.json").write_text(json.dumps(found.to_dict()))
-    (folder / "layers.svg").write_text("<svg/>")
-    write_report(setup.work, tmp_path / "results.md", tmp_path / "tasks.json")
-    text = (tmp_path / "results.md").read_text("utf-8")
-    assert "## Parts of speech: layers" in text
-    assert "| mix | 90.00 ± 0.00 | 1.0 |" in text
-    assert "| mix, input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
-    assert "![pos, layers](results/pos-layers.svg)" in text
-    assert (tmp_path / "results" / "pos-layers.svg").read_text() == "<svg/>"
-
-
 def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:
     from task_fits import do_fit
     from task_records import Fit
@@ -272,3 +307,27 @@ def test_the_corpora_are_read(tmp_path: Path) -> None:
     for (task, corpus), expected in sizes.items():
         files = corpus_files(corpus, CORPORA, tmp_path)
         assert tuple(len(find_task(task).read(own)) for own in files) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--jobs", "0"], "--jobs: '0': expected a number from 1 on"),
+        (["run", "--trials", "none"], "--trials: 'none': expected a number from 1 on"),
+        (["fit", "sst", "none", "--trial", "99"], "invalid choice: 99"),
+        (["report", "--work", "nowhere"], "nowhere does not exist: give the --work of"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from tasks import main
+
+    monkeypatch.setattr(sys, "argv", ["tasks.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code not in (0, None)
+    assert message in f"{capsys.readouterr().err}{ended.value.code}"

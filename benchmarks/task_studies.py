@@ -1,0 +1,75 @@
+"""A study of the table, in this process: what `elmox ablate` does, with its setup kept beside it.
+
+STUDY-setup.json is written before the first fit, so that a study that was interrupted is not gone
+on with by another recipe or another biLM either.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from task_commands import without_absolute_paths
+from task_records import Setup, check_made_with, recipe_values
+
+from elmox.files import atomic_write, read_json, to_json, write_together
+
+if TYPE_CHECKING:
+    from elmox.tasks.ablation import Study
+
+
+def table_path(work: Path, task: str, study: str) -> Path:
+    """Of a study's table."""
+    return work / "ablations" / task / f"{study}.json"
+
+
+def setup_path(work: Path, task: str, study: str) -> Path:
+    """Of what says which recipe a study was made with, and whose layers it is of."""
+    return work / "ablations" / task / f"{study}-setup.json"
+
+
+def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
+    """Whether there is a table of at least as many seeds.
+
+    One of another recipe or another biLM is refused.
+    """
+    path, table = (own(setup.work, task, study) for own in (setup_path, table_path))
+    if not path.exists():
+        return False
+    check_made_with(setup, path, read_json(path), recipe=setup.study_recipe(task), encoder="elmo")
+    return table.exists() and int(read_json(table)["num_seeds"]) >= num_seeds
+
+
+def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
+    """Fit all variants, or go on with it, and write table and pictures."""
+    from elmox import plots
+    from elmox.bench.machine import machine_facts, machine_line
+    from elmox.cli.probe_files import write_files
+    from elmox.elmo import chosen_device
+    from elmox.tasks.ablation import ablate
+    from elmox.tasks.session import TaskSession
+
+    if is_study_done(setup, task, study, num_seeds):
+        return
+    recipe = setup.study_recipe(task)
+    made_with = {"recipe": recipe_values(recipe), "encoder": {"digest": setup.digest("elmo")}}
+    with atomic_write(setup_path(setup.work, task, study)) as temporary:
+        temporary.write_bytes(to_json(made_with))
+    train, dev, _ = setup.files(task)
+    cache = setup.work / "cache"
+    session = TaskSession(task, train, dev, device=setup.device, cache=cache, say=_say)
+    about = {
+        "command": f"`{setup.command}`",
+        "ELMo": without_absolute_paths(setup.elmo),
+        "machine": machine_line(machine_facts(chosen_device(setup.device))),
+    }
+    folder = setup.work / "ablations" / task
+    found = ablate(
+        session, recipe, study, folder / study, num_seeds=num_seeds, about=about, say=_say
+    )
+    write_files(found, folder, study, force=True)
+    figure = found.picture_of_mixes() if plots.can_draw() else None
+    if figure is not None:
+        write_together(plots.picture_files(figure, folder / f"{study}-mixes"), force=True)
+
+
+def _say(message: str) -> None:
+    print(message, flush=True)

@@ -1,0 +1,160 @@
+"""Studies of the table of tasks: made once, by one recipe and biLM; and commands as pages show."""
+
+import json
+import lzma
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from checkpoints import random_options, write_ai2
+from shell import environment
+from treebank_data import write_treebank
+
+from elmox.errors import ElmoxError
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = BENCHMARKS.parent
+SMALL = ("words.dim=8", "words.filters=0", "head.hidden=[8]")
+CHANGES = (*SMALL, "fit.epochs=1", "fit.least_updates=1")
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def write_ewt(data: Path) -> None:
+    """A treebank of the names that the script reads."""
+    folder = data / "pos_parse_ud_ewt"
+    folder.mkdir(parents=True)
+    for part, path in write_treebank(folder, 12).items():
+        packed = lzma.compress(path.read_bytes())
+        (folder / f"en_ewt-ud-{part}.conllu.xz").write_bytes(packed)
+
+
+def call(folder: Path, *arguments: object) -> str:
+    """`tasks.py ARGUMENTS` from a folder of its own; what it says."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "tasks.py"), *map(str, arguments)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
+    from task_jobs import StudyJob
+    from task_records import Setup
+    from task_report import write_report
+
+    work, data = tmp_path / "work", tmp_path / "data"
+    write_ewt(data)
+    small = [f"--set={own}" for own in CHANGES]
+    run = ["run", "--tasks", "pos", "--columns", "none", "--studies", "layers", "--trials", 1,
+           "--seeds", 1, "--jobs", 2, "--device", "cpu", f"--work={work}", "--data", data,
+           "--elmo", tiny, *small]  # fmt: skip
+    said = call(tmp_path, *run)
+    assert "pos-study-layers" in said
+    table = work / "ablations" / "pos" / "layers.json"
+    rows = json.loads(table.read_text())["rows"]
+    assert [own["variant"]["name"] for own in rows][:2] == ["no ELMo", "layer 0"]
+    before = table.stat().st_mtime_ns
+    assert call(tmp_path, *run) == ""  # nothing is left to do
+    assert table.stat().st_mtime_ns == before
+
+    setup = Setup(work, data=data, elmo=str(tiny), device="cpu", changes=CHANGES)
+    job = StudyJob("pos", "layers", 1)
+    assert job.is_done(setup)
+    assert not replace(job, num_seeds=2).is_done(setup)
+    assert not replace(job, study="place").is_done(setup)
+    other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
+    with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another biLM"):
+        job.is_done(replace(setup, elmo=str(other)))
+    with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another recipe"):
+        job.is_done(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
+
+    files = tmp_path / "results.md", tmp_path / "tasks.json"
+    write_report(work, *files)
+    for path in files:
+        text = path.read_text("utf-8")
+        assert str(tmp_path) not in text
+        assert str(tiny.parent) not in text
+    shown = "python benchmarks/tasks.py run --tasks pos --columns none --studies layers --trials 1 "
+    shown += "--seeds 1 --jobs 2 --device cpu --work=work --data data --elmo"
+    page = files[0].read_text("utf-8")
+    assert f"- command: `{shown}" in page
+    assert shown in " ".join(page.split("## With ELMo")[1].split("## ")[0].split())
+
+
+def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> None:
+    from task_report import write_report
+
+    from elmox.tasks.ablation import Ablation, LearnedMix, Row, Variant
+    from elmox.tasks.session import Results, SeedResult
+
+    seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "/home/me/work/model")
+    results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})
+    row = Row(Variant("mix"), results, {"input": LearnedMix((0.2, 0.5, 0.3), 1.5)})
+    command = f"`elmox ablate pos layers --out /home/me/out --recipe {ROOT}/recipes/tasks/pos.toml`"
+    about = {"ELMo": "/home/me/models/x", "command": command}
+    found = Ablation("layers", "pos", "accuracy", 1, about, [row])
+    folder = tmp_path / "work" / "ablations" / "pos"
+    folder.mkdir(parents=True)
+    (folder / "layers.json").write_text(json.dumps(found.to_dict()))
+    (folder / "layers.svg").write_text("<svg/>")
+    write_report(tmp_path / "work", tmp_path / "results.md", tmp_path / "tasks.json")
+    text = (tmp_path / "results.md").read_text("utf-8")
+    assert "## Parts of speech: layers" in text
+    assert "| mix | 90.00 ± 0.00 | 1.0 |" in text
+    assert "| mix, input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
+    assert "![pos, layers](results/pos-layers.svg)" in text
+    assert (tmp_path / "results" / "pos-layers.svg").read_text() == "<svg/>"
+    assert "- ELMo: x\n" in text
+    assert "`elmox ablate pos layers --out out --recipe recipes/tasks/pos.toml`" in text
+    stored = json.loads((tmp_path / "tasks.json").read_text("utf-8"))
+    assert stored["studies"][0]["rows"][0]["results"]["seeds"][0]["model"] == "model"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"--work {ROOT}/runs/tasks", "--work runs/tasks"),
+        ("--data=/srv/data/", "--data=data"),
+        ('"/srv/data/x.txt"', '"x.txt"'),
+        ("--set words.vectors=/srv/glove.txt", "--set words.vectors=glove.txt"),
+        (r"--work C:\me\tasks", "--work tasks"),
+        ("../shared/tasks and ./x/y or a/b", "../shared/tasks and ./x/y or a/b"),
+        ("https://example.org/x", "https://example.org/x"),
+        ("3 / 4", "3 / 4"),
+    ],
+)
+def test_no_absolute_path_is_shown(text: str, shown: str) -> None:
+    from task_commands import without_absolute_paths
+
+    assert without_absolute_paths(text) == shown
+
+
+def test_a_command_can_be_run_again() -> None:
+    from task_commands import shown_command
+
+    arguments = ["run", "--work", "/srv/a b", "--set", 'elmo.model="/srv/x"']
+    expected = """python benchmarks/tasks.py run --work 'a b' --set 'elmo.model="x"'"""
+    assert shown_command(arguments) == expected
+
+
+def test_the_papers_own_mean() -> None:
+    """Six tasks of Table 1: SQuAD, SNLI, SRL, coreference, NER, SST-5."""
+    from task_summary import paper_reduction
+
+    pairs = ((81.1, 85.8), (88.0, 88.7), (81.4, 84.6), (67.2, 70.4), (90.15, 92.22), (51.4, 54.7))
+    shares = [100 * (after - before) / (100 - before) for before, after in pairs]
+    mean, number = paper_reduction()
+    assert mean == pytest.approx(sum(shares) / 6) == pytest.approx(14.24, abs=0.01)
+    assert number == 6
