@@ -187,8 +187,8 @@ class Coreference:
         own = validated(CoreferenceSettings, settings, "the recipe's [head]")
         if not any(len(cluster) > 1 for document in train for cluster in document.clusters):
             raise ElmoxError(
-                f"nothing to learn from: no entity is mentioned twice within {own.sentences} "
-                "sentences (head.sentences): expected other data, or more of it"
+                "nothing to learn from: no entity is mentioned twice: give other data, or more of "
+                "it"
             )
         speakers = any(len(set(document.speakers)) > 1 for document in train)
         return asdict(CoreferenceDescription(own, speakers))

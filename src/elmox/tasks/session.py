@@ -126,8 +126,6 @@ class TaskSession:
         if num_seeds < 1:
             raise ElmoxError(f"{num_seeds} seeds: expected at least 1")
         task = self.task
-        with writing(out):
-            out.mkdir(parents=True, exist_ok=True)
         recipe = _located(recipe)
         places = self._chosen(share)
         chosen: NDArray[np.int64] | None = places
@@ -137,6 +135,8 @@ class TaskSession:
         parts = dict(self._examples)
         if isinstance(task, LearnsFromOthers):
             parts["train"], chosen = task.training_examples(train, recipe.head), None
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
         layers = {part: self._part_layers(recipe.elmo, part, own) for part, own in parts.items()}
         results = []
         for seed in range(recipe.fit.seed, recipe.fit.seed + num_seeds):
