@@ -14,7 +14,6 @@ Shapes: N sentences, P pieces of the longest, D = 384, L+1 = 7.
 
 import hashlib
 import json
-import os
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -28,13 +27,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.bulk.durable import lock_directory
-from elmox.bulk.files import open_vectors, open_writer
+from elmox.bulk.files import open_writer
 from elmox.bulk.layout import Layout
 from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.tasks.data import distinct_sentences
 from elmox.tasks.embedder import ElmoShape
+from elmox.tasks.layers import kept_layers
 from elmox.tasks.model import ElmoUsed
 from elmox.tasks.recipe import ElmoRecipe
 from elmox.tasks.session import TaskSession
@@ -286,22 +285,12 @@ class MiniLmSession(TaskSession):
         text = json.dumps([list(own) for own in sentences])
         key = f"{self._minilm.digest} {self._device.type} {text}".encode()
         path = self._cache / f"minilm-{hashlib.blake2b(key, digest_size=16).hexdigest()}"
-        if not path.exists():
-            self._cache.mkdir(parents=True, exist_ok=True)
-            lock = lock_directory(self._cache, wait=True)
-            try:
-                if not path.exists():  # nobody else has made it meanwhile
-                    self._say(f"MiniLM's layers of {part}, into {path}")
-                    write_layers(self._minilm, sentences, path)
-            finally:
-                if lock is not None:
-                    os.close(lock)
-        stored = open_vectors(path)
-        if len(stored) != len(sentences):
-            raise ElmoxError(
-                f"{path} has {len(stored)} entries, expected {len(sentences)}: delete it"
-            )
-        return stored
+
+        def compute() -> None:
+            self._say(f"MiniLM's layers of {part}, into {path}")
+            write_layers(self._minilm, sentences, path)
+
+        return kept_layers(path, len(sentences), compute)
 
 
 def write_layers(minilm: MiniLm, sentences: Sequence[Sentence], path: Path) -> None:

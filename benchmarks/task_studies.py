@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from task_commands import without_absolute_paths
 from task_records import Setup, check_made_with, recipe_values
 
-from elmox.files import atomic_write, read_json, to_json, write_together
+from elmox.files import atomic_write, read_json, to_json
 
 if TYPE_CHECKING:
     from elmox.tasks.ablation import Study
@@ -40,9 +40,8 @@ def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
 
 def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
     """Fit all variants, or go on with it, and write table and pictures."""
-    from elmox import plots
     from elmox.bench.machine import machine_facts, machine_line
-    from elmox.cli.probe_files import write_files
+    from elmox.cli.ablate import write_study
     from elmox.elmo import chosen_device
     from elmox.tasks.ablation import ablate
     from elmox.tasks.session import TaskSession
@@ -65,10 +64,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
     found = ablate(
         session, recipe, study, folder / study, num_seeds=num_seeds, about=about, say=_say
     )
-    write_files(found, folder, study, force=True)
-    figure = found.picture_of_mixes() if plots.can_draw() else None
-    if figure is not None:
-        write_together(plots.picture_files(figure, folder / f"{study}-mixes"), force=True)
+    write_study(found, folder)
 
 
 def _say(message: str) -> None:

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,18 @@ def run_elmox(
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
+
+
+def kill_after_lines(arguments: Sequence[object], path: Path, num_lines: int) -> None:
+    """Start `elmox ARGUMENTS`, and kill -9 it when a file that it writes has so many lines."""
+    process = subprocess.Popen(command(*arguments), env=environment(), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (path.exists() and len(path.read_text().splitlines()) >= num_lines):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:

@@ -99,7 +99,7 @@ def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> Non
     from elmox.tasks.ablation import Ablation, LearnedMix, Row, Variant
     from elmox.tasks.session import Results, SeedResult
 
-    seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "/home/me/work/model")
+    seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "/home/me/runs/model")
     results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})
     row = Row(Variant("mix"), results, {"input": LearnedMix((0.2, 0.5, 0.3), 1.5)})
     command = f"`elmox ablate pos layers --out /home/me/out --recipe {ROOT}/recipes/tasks/pos.toml`"

@@ -1,13 +1,10 @@
 """`elmox fit`, `elmox tag` and `elmox eval` on labelled files."""
 
 import json
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from shell import command, environment, run_elmox, run_here
+from shell import kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
 
 SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
@@ -84,15 +81,7 @@ def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     """A kill at any moment loses at most an epoch, and the numbers are those of a quiet run."""
     more = ["--set", "fit.epochs=40", "--set", "fit.patience=40"]
     wanted = arguments(tmp_path, tiny, *more)
-    process = subprocess.Popen(command(*wanted), env=environment(), stderr=subprocess.DEVNULL)
-    metrics = tmp_path / "run" / "seed-0" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while not (metrics.exists() and len(metrics.read_text().splitlines()) >= 3):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill_after_lines(wanted, tmp_path / "run" / "seed-0" / "metrics.jsonl", 3)
     code, resumed, err = run_here(wanted, capsys)
     assert code == 0, err
     assert "going on after epoch" in err

@@ -2,16 +2,13 @@
 
 import json
 import shutil
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from shell import command, environment, run_elmox, run_here
+from shell import kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
 
 from elmox import Elmo
@@ -176,15 +173,7 @@ def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     """Weights, moments and rates of the biLM are those of an undisturbed fit, to the last bit."""
     more = ["--finetune", "--set", "fit.epochs=12", "--set", "fit.patience=12"]
     wanted = arguments(tmp_path, tiny, *more)
-    process = subprocess.Popen(command(*wanted), env=environment(), stderr=subprocess.DEVNULL)
-    metrics = tmp_path / "run" / "seed-0" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while not (metrics.exists() and len(metrics.read_text().splitlines()) >= 3):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill_after_lines(wanted, tmp_path / "run" / "seed-0" / "metrics.jsonl", 3)
     code, resumed, err = run_here(wanted, capsys)
     assert code == 0, err
     assert "going on after epoch" in err

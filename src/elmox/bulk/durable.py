@@ -64,6 +64,17 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+@contextmanager
+def locked(path: Path, wait: bool = False) -> Iterator[None]:
+    """`lock_directory` for the time of a `with`."""
+    lock = lock_directory(path, wait)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
 def lock_directory(path: Path, wait: bool = False) -> int | None:
     """Keep other processes out of a directory while this one lives.
 

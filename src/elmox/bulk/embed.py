@@ -31,6 +31,7 @@ from elmox.elmo import Elmo
 from elmox.model.batched import BatchOptions, encode_rows
 from elmox.model.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.tensors import digest
+from elmox.text.batches import in_chunks
 
 CHUNK_BYTES = 2**25  # float32 vectors held at a time
 CHUNK_BYTES_CUDA = 2**29  # a GPU wants more: bytes of the file, of which twice as many are held
@@ -112,18 +113,8 @@ def default_part_bytes(elmo: Elmo) -> int:
 
 def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
     """Consecutive lines of at most `most_tokens` tokens together; a larger line stands alone."""
-    chunk: list[Line] = []
-    total = 0
-    for line in lines:
-        # An empty line costs a little too: a file of blank lines must not gather in memory.
-        size = line.num_tokens + 1
-        if chunk and total + size > most_tokens:
-            yield chunk
-            chunk, total = [], 0
-        chunk.append(line)
-        total += size
-    if chunk:
-        yield chunk
+    # An empty line costs a little too: a file of blank lines must not gather in memory.
+    return in_chunks(lines, lambda line: line.num_tokens + 1, most_tokens)
 
 
 def _fetch(found: Tensor) -> Callable[[], Array]:

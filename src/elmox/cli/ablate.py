@@ -82,14 +82,15 @@ def command(
     found = ablate(
         session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say
     )
-    write_files(found, out, study.value, force=True)
-    _write_mixes(found, out / f"{study.value}-mixes")
+    write_study(found, out)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.to_markdown(), nl=as_json)
 
 
-def _write_mixes(found: "Ablation", stem: Path) -> None:
+def write_study(found: "Ablation", out: Path) -> None:
+    """A study's files: OUT/STUDY as .md, .json, .png and .svg, and a picture of the mixes."""
     from elmox import plots
 
+    write_files(found, out, found.study, force=True)
     figure = found.picture_of_mixes() if plots.can_draw() else None
     if figure is not None:
-        write_together(plots.picture_files(figure, stem), force=True)
+        write_together(plots.picture_files(figure, out / f"{found.study}-mixes"), force=True)

@@ -21,6 +21,7 @@ from tqdm import tqdm
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.model.layer_choice import Layers, choose_layers
+from elmox.text.batches import in_chunks
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**29}  # of float32 vectors held at a time
 
@@ -110,7 +111,8 @@ def find_neighbours(
     search = _Search(elmo, tuple(sentence), position, layer, k, same_word)
     num_sentences = num_tokens = 0
     with tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress:
-        for chunk in _chunks(text, search.chunk_tokens):
+        sentences: Iterator[Sentence] = (tuple(own) for own in text if len(own))
+        for chunk in in_chunks(sentences, len, search.chunk_tokens):
             search.look_at(chunk)
             size = sum(map(len, chunk))
             progress.update(size)
@@ -124,24 +126,6 @@ def find_neighbours(
         num_sentences,
         num_tokens,
     )
-
-
-def _chunks(text: Iterable[Sequence[str]], most_tokens: int) -> Iterator[list[Sentence]]:
-    """Consecutive sentences of at most `most_tokens` tokens together; a longer one stands alone.
-
-    Empty ones are left out.
-    """
-    chunk: list[Sentence] = []
-    total = 0
-    for sentence in text:
-        if chunk and total + len(sentence) > most_tokens:
-            yield chunk
-            chunk, total = [], 0
-        if len(sentence):
-            chunk.append(tuple(sentence))
-            total += len(sentence)
-    if chunk:
-        yield chunk
 
 
 def _unit(vectors: Tensor) -> Tensor:

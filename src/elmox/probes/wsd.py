@@ -22,6 +22,7 @@ from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.readers.senses import LemmaPos, SenseSentence, SenseTag
 from elmox.readers.wordnet import SenseIndex
+from elmox.text.batches import in_chunks
 
 CHUNK_BYTES = {"cpu": 2**27, "cuda": 2**29}  # of float32 vectors held at a time
 # Layer 0 knows no context: senses that were only seen in the same form have the same average there,
@@ -140,8 +141,9 @@ def tag_vectors(
     Sentences are read a chunk at a time, so there may be any number of them.
     """
     room = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
+    most_words = max(1, room // (4 * elmo.num_layers * elmo.dim))
     first = 0
-    for chunk in _chunks(sentences, max(1, room // (4 * elmo.num_layers * elmo.dim))):
+    for chunk in in_chunks(sentences, lambda own: len(own.words), most_words):
         encoded = elmo.encode_tokens([sentence.words for sentence in chunk], layers="all")
         for number, (sentence, layers) in enumerate(zip(chunk, encoded, strict=True), start=first):
             for tag in sentence.tags:
@@ -222,20 +224,6 @@ class TagCounter:
             len(self._seen),
             self._num_unknown,
         )
-
-
-def _chunks(sentences: Iterable[SenseSentence], most_words: int) -> Iterator[list[SenseSentence]]:
-    """Some sentences at a time, of that many words in all; a longer one is alone."""
-    chunk: list[SenseSentence] = []
-    total = 0
-    for sentence in sentences:
-        if chunk and total + len(sentence.words) > most_words:
-            yield chunk
-            chunk, total = [], 0
-        chunk.append(sentence)
-        total += len(sentence.words)
-    if chunk:
-        yield chunk
 
 
 def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:

@@ -38,6 +38,14 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
         raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+def text_suffix(path: Path) -> str:
+    """What a file's name ends in, in small letters, below the suffix of its compression."""
+    name = path.name.lower()
+    for suffix in (".gz", ".xz", ".bz2"):
+        name = name.removesuffix(suffix)
+    return Path(name).suffix
+
+
 def _opened(path: Path, newline: str | None) -> TextIO:
     match path.suffix.lower():
         case ".gz":

@@ -24,11 +24,21 @@ class BiLstm(nn.Module):
 
     def forward(self, words: Tensor, mask: Tensor) -> Tensor:
         """(N, T, D) to (N, T, 2 * cells), zero at padding."""
-        lengths = mask.sum(1).cpu()
-        packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-        found, _ = self.lstm(packed)
-        padded, _ = pad_packed_sequence(found, batch_first=True, total_length=mask.shape[1])
-        return padded
+        return read_padded(self.lstm, words, mask.sum(1).cpu())
+
+
+def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, lengths: Tensor) -> Tensor:
+    """What an RNN makes of padded sentences, zero at padding: (N, T, D) to (N, T, directions * C).
+
+    Args:
+        rnn: which takes the batch first.
+        words: the sentences.
+        lengths: (N,) of them, on the CPU.
+    """
+    packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+    found, _ = rnn(packed)
+    padded, _ = pad_packed_sequence(found, batch_first=True, total_length=words.shape[1])
+    return padded
 
 
 class Encoder(nn.Module):

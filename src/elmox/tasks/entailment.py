@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import validated
+from elmox.readers.open_text import text_suffix
 from elmox.readers.pairs import LABELS
 from elmox.readers.sick import read_sick
 from elmox.readers.snli import read_snli
@@ -92,7 +93,7 @@ class Entailment:
 
     def read(self, path: Path) -> list[EntailmentPair]:
         """SNLI's JSON lines where the file is called .jsonl (.gz, .xz), SICK's columns else."""
-        found = read_snli(path) if ".jsonl" in path.name else read_sick(path)
+        found = read_snli(path) if text_suffix(path) == ".jsonl" else read_sick(path)
         tokenize = get_tokenizer(TOKENIZER)
         return [
             EntailmentPair(tuple(tokenize(own.premise)), tuple(tokenize(own.hypothesis)), own.label)

@@ -1,6 +1,6 @@
 """A fitted model at work: on text without labels, and scored on text with them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.model import TaskModel, read_model
 from elmox.tasks.task import DOCUMENT
 from elmox.tasks.texts import Sentence
+from elmox.text.batches import in_chunks
 from elmox.text.sentences import split_sentences
 from elmox.text.tokenize import get_tokenizer
 
@@ -136,25 +137,15 @@ class Fitted:
     def answers(self, examples: Sequence[Any]) -> list[Any]:
         """What the model says about each example, whose labels it does not look at."""
         found: list[Any] = []
-        for chunk in self._chunks(examples):
+        for chunk in in_chunks(examples, self._num_words, WORDS_AT_ONCE):
             sentences = [list(own) for own in distinct_sentences(self.task, chunk)]
             elmo = self.elmo
             layers = None if elmo is None else elmo.encode_tokens(sentences, layers="all")
             found += answers_to(self.model, TaskData(self.model, chunk, layers))
         return found
 
-    def _chunks(self, examples: Sequence[Any]) -> Iterator[list[Any]]:
-        """Examples, a number of words at a time."""
-        chunk: list[Any] = []
-        words = 0
-        for example in examples:
-            chunk.append(example)
-            words += sum(map(len, self.task.sentences(example)))
-            if words >= WORDS_AT_ONCE:
-                yield chunk
-                chunk, words = [], 0
-        if chunk:
-            yield chunk
+    def _num_words(self, example: Any) -> int:
+        return sum(map(len, self.task.sentences(example)))
 
     def score(self, path: Path) -> dict[str, float]:
         """The task's official scores on a file of labelled data."""

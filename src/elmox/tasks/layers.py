@@ -9,11 +9,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from elmox.bulk.durable import lock_directory, write_whole, writing
+from elmox.bulk.durable import locked, write_whole, writing
 from elmox.bulk.embed import embed_file, fingerprint
 from elmox.bulk.files import Vectors, open_vectors
 from elmox.elmo import Elmo
@@ -51,15 +50,30 @@ def stored_layers(
         path: as `layers_path` says.
         show_progress_bar: on stderr, where they are computed.
     """
+    return kept_layers(
+        path, len(sentences), lambda: _compute(elmo, sentences, path, show_progress_bar)
+    )
+
+
+def kept_layers(path: Path, num_sentences: int, compute: Callable[[], None]) -> Vectors:
+    """The layers in a folder of the cache; computed where they are not there yet.
+
+    One process at a time computes, the others wait.
+
+    Args:
+        path: the folder.
+        num_sentences: its entries.
+        compute: makes the folder, whole or not at all.
+    """
     if not path.exists():
         with writing(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.parent):
+        with locked(path.parent, wait=True):
             if not path.exists():  # nobody else has made it meanwhile
-                _compute(elmo, sentences, path, show_progress_bar)
+                compute()
     found = open_vectors(path)
-    if len(found) != len(sentences):
-        raise ElmoxError(f"{path} has {len(found)} entries, expected {len(sentences)}: delete it")
+    if len(found) != num_sentences:
+        raise ElmoxError(f"{path} has {len(found)} entries, expected {num_sentences}: delete it")
     return found
 
 
@@ -75,17 +89,6 @@ def _compute(elmo: Elmo, sentences: Sequence[Sentence], path: Path, bar: bool) -
             write_whole(source, _lines(sentences))
     embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=bar)
     source.unlink()
-
-
-@contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """One process at a time computes layers; the others wait."""
-    lock = lock_directory(cache, wait=True)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def _lines(sentences: Sequence[Sentence]) -> Iterator[bytes]:

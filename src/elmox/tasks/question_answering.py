@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
+from elmox.readers.open_text import text_suffix
 from elmox.readers.squad import read_squad
 from elmox.readers.subjqa import read_subjqa
 from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
-from elmox.tasks.encoder import SharedDropout
+from elmox.tasks.encoder import SharedDropout, read_padded
 from elmox.tasks.passages import (
     TOKENIZER,
     Passage,
@@ -100,8 +100,7 @@ class QuestionAnswering:
 
     def read(self, path: Path) -> list[TextQuestion]:
         """SubjQA where the file is called .csv (.gz, .xz), SQuAD's JSON, 1.1 or 2.0, else."""
-        is_csv = ".csv" in [suffix.lower() for suffix in path.suffixes[-2:]]
-        is_csv &= path.suffix.lower() != ".json"
+        is_csv = text_suffix(path) == ".csv"
         return tokenised_questions(read_subjqa(path) if is_csv else read_squad(path))
 
     def training_examples(
@@ -214,10 +213,7 @@ class BiGru(nn.Module):
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
         """(N, T, D) and (N,) lengths, on the CPU, to (N, T, 2 * cells), zero at padding."""
-        packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-        found, _ = self.gru(packed)
-        padded, _ = pad_packed_sequence(found, batch_first=True, total_length=words.shape[1])
-        return padded
+        return read_padded(self.gru, words, lengths)
 
 
 class Scores(NamedTuple):

@@ -1,10 +1,9 @@
 """From files to fitted models: what `elmox fit` does, for one seed or several."""
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.bulk.durable import lock_directory, writing
+from elmox.bulk.durable import locked, writing
 from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
@@ -259,15 +258,12 @@ def fit_task(
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Keep other processes from fitting in the same directory."""
-    try:
-        lock = lock_directory(out)
-    except BlockingIOError:
-        raise ElmoxError(f"another process is fitting in {out}: wait for it") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(out))
+        except BlockingIOError:
+            raise ElmoxError(f"another process is fitting in {out}: wait for it") from None
         yield
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def _located(recipe: TaskRecipe) -> TaskRecipe:

@@ -6,12 +6,32 @@ order for both reading directions.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Item = TypeVar("Item")
+
+
+def in_chunks(
+    items: Iterable[Item], size: Callable[[Item], int], most: int
+) -> Iterator[list[Item]]:
+    """Consecutive items whose sizes add up to at most `most`; a larger one stands alone."""
+    chunk: list[Item] = []
+    total = 0
+    for item in items:
+        own = size(item)
+        if chunk and total + own > most:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(item)
+        total += own
+    if chunk:
+        yield chunk
 
 
 @dataclass(frozen=True)
