@@ -3,7 +3,8 @@
 The loss of training is that of the sampled softmax, whose exponential is no perplexity; it is drawn
 to show that a run went evenly. Dots are held-out perplexities by the full softmax.
 
-    python benchmarks/curve.py src/elmox/models/english-small/metrics.jsonl docs/models/english
+    python benchmarks/curve.py src/elmox/models/english-small/metrics.jsonl \\
+        docs/models/english-original/metrics.jsonl docs/models/english
 
 The legend calls a run by its directory.
 """
