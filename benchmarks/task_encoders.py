@@ -1,4 +1,4 @@
-"""Whose layers a result is of: the digests of biLM and MiniLM as they are now.
+"""Whose layers a result is of: the digests of biLMs and MiniLM as they are now.
 
 A name does not tell: another model may lie in the same place, or the same one in another. torch is
 only imported where a digest is asked for.
@@ -17,26 +17,13 @@ class Use(NamedTuple):
 
     Attributes:
         where: the result, for people.
-        encoder: "none", "elmo" or "minilm".
+        encoder: as `task_plan.Column` has it.
         digest: of the encoder; None without one.
     """
 
     where: str
     encoder: str
     digest: str | None
-
-
-def encoder_digest(encoder: str, elmo: str, minilm: Path | None) -> str | None:
-    """The digest that fits with this encoder note; None without one.
-
-    Args:
-        encoder: "none", "elmo" or "minilm".
-        elmo: the biLM.
-        minilm: MiniLM's folder; None for that of the installed package.
-    """
-    if encoder == "none":
-        return None
-    return _elmo_digest(elmo) if encoder == "elmo" else _minilm_digest(minilm)
 
 
 def check_same_encoders(uses: Iterable[Use]) -> None:
@@ -46,13 +33,14 @@ def check_same_encoders(uses: Iterable[Use]) -> None:
         other = first.setdefault(own.encoder, own)
         if other.digest != own.digest:
             raise ElmoxError(
-                f"{other.where} and {own.where} are of different models (--elmo or --minilm): "
+                f"{other.where} and {own.where} are of different models (--{own.encoder}): "
                 "delete the results of one, or take a --work for each"
             )
 
 
 @cache
-def _elmo_digest(name: str) -> str:
+def elmo_digest(name: str) -> str:
+    """Of a biLM."""
     from elmox.bulk.embed import model_digest
     from elmox.elmo import Elmo
 
@@ -60,7 +48,8 @@ def _elmo_digest(name: str) -> str:
 
 
 @cache
-def _minilm_digest(folder: Path | None) -> str:
+def minilm_digest(folder: Path | None) -> str:
+    """Of MiniLM in a folder; None for that of the installed package."""
     import torch
     from minilm import MiniLm, minilm_folder
 

@@ -90,6 +90,7 @@ def _passed_on(setup: Setup) -> list[str]:
         "--data": setup.data,
         "--recipes": setup.recipes,
         "--elmo": setup.elmo,
+        "--original": setup.original,
         "--minilm": setup.minilm,
         "--device": setup.device,
         "--beside": setup.beside,

@@ -28,7 +28,7 @@ class Column:
     Attributes:
         name: as the command line has it.
         label: as tables have it.
-        encoder: "none", "elmo" or "minilm".
+        encoder: "none", "elmo", "original" (a biLM of that size) or "minilm".
         layers: of the encoder: "mix", "top" or a number.
     """
 
@@ -44,6 +44,7 @@ COLUMNS = {
         Column("none", "no ELMo", "none"),
         Column("layer0", "layer 0", "elmo", "0"),
         Column("mix", "mix", "elmo"),
+        Column("original", "mix, original size", "original"),
         Column("minilm-mix", "MiniLM, mix of all layers", "minilm"),
         Column("minilm-top", "MiniLM, last layer", "minilm", "top"),
     )
@@ -253,10 +254,10 @@ def recipe_for(
         column: on which vectors.
         trial: with which settings.
         seed: of everything that is drawn.
-        elmo: the biLM of columns with ELMo.
+        elmo: the biLM, where the column has one.
         recipes: the folder of the tasks' recipes.
         changes: of all recipes, over everything else.
     """
-    model = {"none": NO_ELMO, "elmo": elmo, "minilm": MINILM}[column.encoder]
+    model = {"none": NO_ELMO, "minilm": MINILM}.get(column.encoder, elmo)
     own = [f"elmo.model={json.dumps(model)}", f"elmo.layers={column.layers}", f"fit.seed={seed}"]
     return task_recipe(recipes / f"{task.name}.toml", [*trial, *changes, *own])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from task_data import DATA, Files, corpus_files
-from task_encoders import encoder_digest
+from task_encoders import elmo_digest, minilm_digest
 from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
 
 from elmox.config import BUNDLED
@@ -64,6 +64,7 @@ class Setup:
         data: the published corpora.
         recipes: the tasks' recipes.
         elmo: the biLM.
+        original: one of the original size, if it is at hand.
         minilm: MiniLM's folder; None for that of the installed package.
         device: cpu, cuda; a GPU if there is one by default.
         changes: of all recipes, as `--set` has them.
@@ -75,6 +76,7 @@ class Setup:
     data: Path = DATA
     recipes: Path = RECIPES
     elmo: str = BUNDLED
+    original: str | None = None
     minilm: Path | None = None
     device: str | None = None
     changes: tuple[str, ...] = ()
@@ -87,13 +89,13 @@ class Setup:
 
     def recipe(self, fit: Fit) -> TaskRecipe:
         """Of a fit."""
-        task = TASKS[fit.task]
+        task, column = TASKS[fit.task], COLUMNS[fit.column]
         return recipe_for(
             task,
-            COLUMNS[fit.column],
+            column,
             task.trials[fit.trial],
             fit.seed,
-            elmo=self.elmo,
+            elmo=self.bilm(column.encoder),
             recipes=self.recipes,
             changes=self.changes,
         )
@@ -103,9 +105,21 @@ class Setup:
         model = f"elmo.model={json.dumps(self.elmo)}"
         return task_recipe(self.recipes / f"{task}.toml", [*self.changes, model])
 
+    def bilm(self, encoder: str) -> str:
+        """The biLM of a column with this encoder."""
+        if encoder != "original":
+            return self.elmo
+        if self.original is None:
+            raise ElmoxError("the column of the original size needs its biLM: --original FOLDER")
+        return self.original
+
     def digest(self, encoder: str) -> str | None:
-        """Of an encoder, as a column names it; computed once in a process."""
-        return encoder_digest(encoder, self.elmo, self.minilm)
+        """Of an encoder, as a column names it; None without one. Computed once in a process."""
+        if encoder == "none":
+            return None
+        return (
+            minilm_digest(self.minilm) if encoder == "minilm" else elmo_digest(self.bilm(encoder))
+        )
 
 
 def pending(
@@ -175,7 +189,7 @@ def check_made_with(
         path: the record's, for the message.
         record: of a fit or a study, with its `recipe` and `encoder`.
         recipe: what it would be made with now.
-        encoder: "none", "elmo" or "minilm".
+        encoder: as `task_plan.Column` has it.
     """
     if _comparable(record["recipe"]) != _comparable(recipe_values(recipe)):
         raise ElmoxError(

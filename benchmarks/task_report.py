@@ -16,6 +16,7 @@ from task_plan import COLUMNS, TASKS
 from task_summary import (
     BARE,
     MIX,
+    ORIGINAL,
     OTHERS,
     WITHOUT,
     Cell,
@@ -74,6 +75,11 @@ under the same head and with the same settings tried; a word is the mean of its 
 score: by how much ELMo's mix is above it.
 """
 
+LARGER = """
+The bundled biLM is the small one. Here is also one of the paper's size, trained on the same text
+([models/english.md](models/english.md)) and too large to be bundled; the rest is as above.
+"""
+
 TRIED = """
 Scores on the dev data with seed 0, the chosen one in bold: as many trials for the baseline as for
 the rest. ELMo's dropout means nothing in the column without ELMo; the rest of a setting does.
@@ -103,6 +109,7 @@ def write_report(work: Path, document: Path, results: Path) -> None:
         *_beside_the_paper(compared),
         *_what_should_hold(compared),
         *_beside_minilm([own for own in compared if own.plan.with_minilm]),
+        *_with_the_original([own for own in compared if own.cells[ORIGINAL].seeds]),
         *_what_was_tried(compared),
         *_time_and_memory(compared),
         *(line for own in studies for line in _study(own, work, document.with_suffix(""))),
@@ -217,6 +224,22 @@ def _beside_minilm(compared: Sequence[Compared]) -> list[str]:
     head = ["", *(f"{own.plan.title}, {own.plan.metric}" for own in compared)]
     text = f"{TRANSFORMER}\n{_provenance(compared)}"
     return _section("Beside a sentence transformer", text, head, rows)
+
+
+def _with_the_original(compared: Sequence[Compared]) -> list[str]:
+    """Nothing where no task has been fitted with it."""
+    if not compared:
+        return []
+    rows = []
+    for own in compared:
+        scores = [_score(own.cells[name]) for name in (WITHOUT, MIX, ORIGINAL)]
+        less = _number(own.reduction_by(ORIGINAL), "%")
+        what = f"{own.plan.title}, {own.plan.metric}"
+        rows.append([what, *scores, less, _difference(own, ORIGINAL)])
+    head = ["task", "no ELMo", "mix, small", "mix, original", "fewer errors by the original",
+            "small - original"]  # fmt: skip
+    text = f"{LARGER}\n{_provenance(compared)}"
+    return _section("With the original size", text, head, rows)
 
 
 def _what_was_tried(compared: Sequence[Compared]) -> list[str]:

@@ -18,7 +18,7 @@ from elmox.files import read_json
 from elmox.probes.bootstrap import Interval
 from elmox.tasks.ablation import Ablation
 
-WITHOUT, BARE, MIX = "none", "layer0", "mix"
+WITHOUT, BARE, MIX, ORIGINAL = "none", "layer0", "mix", "original"
 OTHERS = ("minilm-mix", "minilm-top")
 
 _KEPT = ("seed", "trial", "settings", "dev", "test", "best_epoch", "epochs", "seconds", "host_mb",
@@ -88,7 +88,11 @@ class Compared:
     @property
     def reduction(self) -> float | None:
         """Errors that the mix takes away from the model without ELMo, in percent of them."""
-        before, after = self.mean(WITHOUT), self.mean(MIX)
+        return self.reduction_by(MIX)
+
+    def reduction_by(self, column: str) -> float | None:
+        """The same for another column."""
+        before, after = self.mean(WITHOUT), self.mean(column)
         return None if before is None or after is None else error_reduction(before, after)
 
     def to_dict(self) -> dict[str, Any]:

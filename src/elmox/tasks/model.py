@@ -22,9 +22,10 @@ from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.finetuned import FinetunedElmo
+from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.texts import Sentence, StoredLayers, TextBatch, Texts, Words
+from elmox.tasks.texts import Sentence, TextBatch, Texts, Words
 from elmox.tensors import read_tensors, write_tensors
 
 MODEL_TYPE = "elmox-task"

@@ -22,12 +22,13 @@ from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.finetuned import copy_to_learn
 from elmox.tasks.fit import MODEL, fit
+from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel, read_model
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.task import LearnsFromOthers
-from elmox.tasks.texts import StoredLayers, Words, frequent_words
+from elmox.tasks.texts import Words, frequent_words
 
 Say = Callable[[str], None]
 

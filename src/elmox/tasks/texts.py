@@ -7,27 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmox.tasks.layer_batches import LayerBatches, StoredLayers
 from elmox.text.chars import Spelling, spell_bytes
 
 Sentence = Sequence[str]
 
 MAX_CHARACTERS = 32  # bytes of a word that the task's own character CNN sees, marks counted
 UNKNOWN = 0  # the id of words without a vector; others are counted from 1
-
-
-class StoredLayers(Protocol):
-    """ELMo's layers of sentences, by their place."""
-
-    def __getitem__(self, index: int) -> NDArray[np.floating]:
-        """(L+1, T, D)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -102,7 +94,7 @@ class Texts:
         self._spelling: Spelling = spell_bytes(list(places), MAX_CHARACTERS)
         self._learned = np.array([words.learned_id(word) for word in places], np.int64)
         self._static = np.array([words.static_id(word) for word in places], np.int64)
-        self._layers = layers
+        self._layers = None if layers is None else LayerBatches(layers, self.lengths)
 
     def batch(self, chosen: Sequence[int], device: torch.device) -> TextBatch:
         """The chosen sentences, padded to the longest; at least one word wide."""
@@ -123,14 +115,5 @@ class Texts:
             learned=on_device(self._learned[distinct]),
             static=on_device(self._static[distinct]),
             spelling=on_device(self._spelling.ids[distinct]),
-            layers=None if self._layers is None else self._padded(chosen, len(steps)).to(device),
+            layers=None if self._layers is None else self._layers.batch(chosen, mask, device),
         )
-
-    def _padded(self, chosen: Sequence[int], num_steps: int) -> Tensor:
-        """ELMo's layers of the chosen sentences, (L+1, N, T, D) float32."""
-        assert self._layers is not None
-        own = [torch.from_numpy(np.asarray(self._layers[i], np.float32)) for i in chosen]
-        padded = torch.zeros(own[0].shape[0], len(own), num_steps, own[0].shape[2])
-        for row, found in enumerate(own):
-            padded[:, row, : found.shape[1]] = found
-        return padded
