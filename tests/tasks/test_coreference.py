@@ -74,12 +74,14 @@ def embedded(documents: Sequence[Document], width: int, output: int = 3, seed: i
     """Random vectors, the same for the same sentence whatever stands beside it."""
     sentences = [own for document in documents for own in document.sentences]
     longest = max(map(len, sentences))
-    mask = torch.tensor([[place < len(own) for place in range(longest)] for own in sentences])
+    lengths = torch.tensor([len(own) for own in sentences])
+    mask = torch.arange(longest) < lengths[:, None]
     found = torch.zeros(len(sentences), longest, width + output)
     for row, own in enumerate(sentences):
         chance = torch.Generator().manual_seed(seed + len(own))
         found[row, : len(own)] = torch.randn(len(own), width + output, generator=chance)
-    return Embedded(mask, found[..., :width], output=found[..., width:] if output else None)
+    inputs, outputs = found[..., :width], found[..., width:]
+    return Embedded(mask, lengths, inputs, output=outputs if output else None)
 
 
 def ranker(widths: Widths, speakers: bool = False, seed: int = 0, **settings: object) -> SpanRanker:

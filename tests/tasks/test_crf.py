@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from elmox.tasks import crf
 from elmox.tasks.crf import Crf
 from elmox.tasks.spans import allowed_transitions
 
@@ -196,6 +197,16 @@ def test_a_new_one_prefers_no_transition() -> None:
     assert Crf(4).decode(scores, mask) == best.tolist()
     expected = -scores.log_softmax(-1).gather(2, best.unsqueeze(2)).sum() / 2
     torch.testing.assert_close(Crf(4)(scores, best, mask), expected)
+
+
+def test_more_tags_than_kernels_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = random_case(4, [3, 2], num_tags=crf.MOST_TAGS_OF_KERNELS + 1, share=0.5)
+    expected = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
+    decoded = case.crf.decode(case.scores, case.mask)
+    monkeypatch.setattr(crf, "why_not_triton", lambda like: None)
+    found = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert case.crf.decode(case.scores, case.mask) == decoded
 
 
 def test_batches_that_make_no_sense() -> None:

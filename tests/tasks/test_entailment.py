@@ -58,6 +58,7 @@ def random_texts(lengths: Sequence[int], width: int, seed: int = 0) -> Embedded:
     shape = (*mask.shape, 1)
     return Embedded(
         mask,
+        torch.tensor(lengths),
         torch.randn(*mask.shape, width) * mask.view(shape),
         output=torch.randn(*mask.shape, 3) * mask.view(shape),
     )
@@ -124,6 +125,7 @@ def test_a_batch_changes_no_answer() -> None:
         longest = max(1, *lengths[rows])
         alone = Embedded(
             texts.mask[rows, :longest],
+            texts.lengths[rows],
             texts.input[rows, :longest],
             output=texts.output[rows, :longest],
         )
@@ -136,13 +138,15 @@ def test_premise_and_hypothesis_are_not_the_same() -> None:
     head = TASK.head({"settings": {"hidden": 4}, "labels": ("a", "b")}, Widths(5)).eval()
     texts = random_texts((3, 3, 2, 3), 5)
     given = texts.input.clone().requires_grad_()
-    head(Embedded(texts.mask, given))[0].sum().backward()
+    head(Embedded(texts.mask, texts.lengths, given))[0].sum().backward()
     assert given.grad is not None
     moved = given.grad.abs().sum((1, 2))
     assert (moved[:2] > 0).all()
     assert (moved[2:] == 0).all()
-    swapped = head(Embedded(texts.mask[[1, 0]], texts.input[[1, 0]]))
-    assert not torch.allclose(swapped[0], head(Embedded(texts.mask, texts.input))[0])
+    other = [1, 0, 3, 2]
+    swapped = head(Embedded(texts.mask[other], texts.lengths[other], texts.input[other]))
+    given = texts.input
+    assert not torch.allclose(swapped[0], head(Embedded(texts.mask, texts.lengths, given))[0])
 
 
 def test_every_weight_learns() -> None:

@@ -77,25 +77,27 @@ def parser(widths: Widths, **settings: Any) -> Parser:
 def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
     """Random vectors, zero at padding."""
     chance = torch.Generator().manual_seed(len(lengths))
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    own = torch.tensor(lengths)
+    mask = torch.arange(max(lengths)) < own.unsqueeze(1)
     input_, middle, output = (
         torch.randn(*mask.shape, width, generator=chance) * mask.unsqueeze(2) if width else None
         for width in (widths.input, widths.middle, widths.output)
     )
     assert input_ is not None
-    return Embedded(mask, input_, middle, output)
+    return Embedded(mask, own, input_, middle, output)
 
 
 def one_of(texts: Embedded, row: int) -> Embedded:
     """A sentence of a batch, by itself."""
-    length = int(texts.mask[row].sum())
+    length = int(texts.lengths[row])
 
     def own(vectors: Tensor | None) -> Tensor | None:
         return None if vectors is None else vectors[row : row + 1, :length]
 
     alone = own(texts.input)
     assert alone is not None
-    return Embedded(texts.mask[row : row + 1, :length], alone, own(texts.middle), own(texts.output))
+    mask, lengths = texts.mask[row : row + 1, :length], texts.lengths[row : row + 1]
+    return Embedded(mask, lengths, alone, own(texts.middle), own(texts.output))
 
 
 def sentence(heads: Sequence[int]) -> TreebankSentence:

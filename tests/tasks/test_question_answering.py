@@ -84,6 +84,7 @@ def random_texts(lengths: Sequence[tuple[int, int]], width: int, seed: int = 0) 
     mask = torch.arange(int(flat.max())) < flat[:, None]
     return Embedded(
         mask,
+        flat,
         torch.randn(*mask.shape, width) * mask[..., None],
         output=torch.randn(*mask.shape, 3) * mask[..., None],
     )
@@ -234,7 +235,7 @@ def test_the_likeliest_passage() -> None:
     for longest, no_answer in ((1, False), (4, True), (50, False)):
         head = network(longest_answer=longest, no_answer=no_answer).eval()
         with torch.no_grad():
-            scores = head(texts, examples)
+            scores = head(texts)
             found = head.answers(texts, examples)
         for row, (_, words) in enumerate(lengths):
             odds = scores.first[row, :words, None].exp() * scores.last[row, None, :words].exp()
@@ -257,7 +258,7 @@ def test_loss_is_of_any_right_answer() -> None:
     spans: list[tuple[tuple[int, int], ...]] = [((0, 3), (2, 2)), (), ((0, 0),)]
     examples = [sized(own, answers=answers)[0] for own, answers in zip(lengths, spans, strict=True)]
     head = network(no_answer=True).eval()
-    scores = head(texts, examples)
+    scores = head(texts)
     losses = []
     for row, answers in enumerate(spans):
         odds = scores.first[row, :, None].exp() * scores.last[row, None].exp()
@@ -271,18 +272,20 @@ def test_a_batch_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does attention a few words at a time."""
     head = network(no_answer=True).eval()
     lengths = [(3, 2), (1, 1), (9, 4), (2, 200), (7, 1)]
-    texts, examples = random_texts(lengths, 5), sized(*lengths)
+    texts = random_texts(lengths, 5)
     assert texts.output is not None
-    together = head(texts, examples)
+    together = head(texts)
     assert together.first.shape == (5, 200)
     monkeypatch.setattr(trilinear, "PAIRS_AT_ONCE", 500)
     for own, (asked, words) in enumerate(lengths):
         rows, most = slice(2 * own, 2 * own + 2), max(asked, words)
         alone = head(
             Embedded(
-                texts.mask[rows, :most], texts.input[rows, :most], output=texts.output[rows, :most]
-            ),
-            examples[own : own + 1],
+                texts.mask[rows, :most],
+                texts.lengths[rows],
+                texts.input[rows, :most],
+                output=texts.output[rows, :most],
+            )
         )
         assert torch.allclose(alone.first[0], together.first[own, :words], atol=1e-6)
         assert torch.allclose(alone.last[0], together.last[own, :words], atol=1e-6)

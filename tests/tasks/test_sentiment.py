@@ -48,9 +48,10 @@ def write_trees(folder: Path) -> tuple[Path, Path]:
 def random_texts(lengths: Sequence[int], width: int = 5) -> Embedded:
     """Sentences of these lengths with ELMo after both LSTMs, 2 and 3 wide."""
     torch.manual_seed(0)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    own = torch.tensor(lengths)
+    mask = torch.arange(max(lengths)) < own[:, None]
     vectors = [torch.randn(*mask.shape, w) * mask[..., None] for w in (width, 2, 3)]
-    return Embedded(mask, *vectors)
+    return Embedded(mask, own, *vectors)
 
 
 def random_head(**settings: Any) -> torch.nn.Module:
@@ -127,8 +128,11 @@ def test_a_batch_changes_no_answer() -> None:
     together = head(texts)
     assert together.shape == (4, 5)
     for row, length in enumerate(lengths):
-        parts = (texts.mask, texts.input, texts.middle, texts.output)
-        alone = Embedded(*(part[row : row + 1, :length] for part in parts))
+        mask, *vectors = (
+            part[row : row + 1, :length]
+            for part in (texts.mask, texts.input, texts.middle, texts.output)
+        )
+        alone = Embedded(mask, texts.lengths[row : row + 1], *vectors)
         assert torch.allclose(head(alone)[0], together[row], atol=1e-6)
 
 

@@ -101,7 +101,8 @@ def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
             generator = torch.Generator().manual_seed(length)
             vectors[row, :length] = torch.randn(length, width, generator=generator)
         parts.append(vectors)
-    return Embedded(mask, parts[0], *(part if part.shape[2] else None for part in parts[1:]))
+    others = (part if part.shape[2] else None for part in parts[1:])
+    return Embedded(mask, torch.tensor(lengths), parts[0], *others)
 
 
 @pytest.mark.parametrize("place", ["input", "middle", "both"])

@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from elmox.tasks.mentions import Mentions, activation, feed_forward
 
 MOST_PAIRS = 2**13  # that are scored together: a bound on memory
+MOST_PAIRS_ON_GPU = 2**15  # few at a time would keep the host busy, and the GPU waiting for it
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # where a bin of distances, in mentions, begins
 
@@ -77,26 +78,24 @@ class AntecedentScorer(nn.Module):
             mentions: of one document, in order.
             speakers: (P,) a number for the speaker of each of its words.
         """
-        count = len(mentions.scores)
-        numbers = torch.arange(count, device=speakers.device)
         # One candidate at least, be it there or not: a loss needs weights to depend on.
-        offsets = torch.arange(1, 1 + max(1, min(self._most, count - 1)), device=speakers.device)
-        there = numbers[:, None] >= offsets  # (M, K)
-        anaphors, steps = there.nonzero(as_tuple=True)
+        count = len(mentions.scores)
+        shape = count, max(1, min(self._most, count - 1))  # M, K
+        # The first mention has no candidate, the second one, and so on.
+        anaphors, steps = torch.tril_indices(*shape, offset=-1, device=speakers.device)
         antecedents = anaphors - steps - 1
         vectors = mentions.vectors
         tables = vectors, self.anaphor(vectors), self.antecedent(vectors)
         speaking = speakers[mentions.starts]
-        portions = (torch.split(own, MOST_PAIRS) for own in (anaphors, antecedents))
+        portions = (torch.split(own, _most_pairs(own.device)) for own in (anaphors, antecedents))
         found = [
             _recomputed(self._pairs, *both, speaking, *tables)
             for both in zip(*portions, strict=True)
         ]
         own = mentions.scores[:, None]
         scores = torch.cat(found) + F.embedding(antecedents, own).squeeze(-1)  # (R,)
-        pairs = torch.full_like(there, float("-inf"), dtype=scores.dtype)
-        pairs = own + pairs.masked_scatter(there, scores)
-        return F.pad(pairs, (1, 0))
+        pairs = scores.new_full(shape, float("-inf")).index_put_((anaphors, steps), scores)
+        return F.pad(own + pairs, (1, 0))
 
     def _pairs(
         self,
@@ -145,6 +144,10 @@ def antecedent_loss(scores: Tensor, right: Tensor) -> Tensor:
     """
     likely = scores.masked_fill(~right, float("-inf")).logsumexp(1)
     return (scores.logsumexp(1) - likely).mean()
+
+
+def _most_pairs(device: torch.device) -> int:
+    return MOST_PAIRS if device.type == "cpu" else MOST_PAIRS_ON_GPU
 
 
 def _recomputed(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:

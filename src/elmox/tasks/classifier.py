@@ -6,9 +6,11 @@ sentence has one. What stands at padding never counts.
 
 from collections.abc import Mapping, Sequence
 
-import torch
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
+
+from elmox.model.transfer import to_device
 
 Probabilities = Mapping[str, float]  # of each class
 
@@ -38,7 +40,7 @@ def mean_pooled(words: Tensor, mask: Tensor) -> Tensor:
 
 def class_loss(scores: Tensor, classes: Sequence[int]) -> Tensor:
     """The mean cross entropy of scores (N, C) and the right classes: ()."""
-    return F.cross_entropy(scores, torch.tensor(classes, device=scores.device))
+    return F.cross_entropy(scores, to_device(np.array(classes, np.int64), scores.device))
 
 
 def class_probabilities(scores: Tensor, names: Sequence[str]) -> list[dict[str, float]]:

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
+from elmox.model.transfer import to_device
 from elmox.readers.conll2012 import AnnotatedDocument, Mention, read_conll2012
 from elmox.settings import above, at_least, share
 from elmox.tasks.antecedents import AntecedentScorer, antecedent_loss, right_antecedents
@@ -277,17 +278,14 @@ class SpanRanker(nn.Module):
         """
         encoded = self.encoder(texts).flatten(0, 1)  # (N * T, X)
         embedded = texts.input.flatten(0, 1)  # (N * T, E)
-        longest, device = texts.mask.shape[1], encoded.device
-        row = 0
+        longest, row = texts.mask.shape[1], 0
         for number, own in enumerate(examples):
-            lengths = np.array([len(sentence) for sentence in own.sentences], np.int64)
+            lengths = texts.lengths[row : row + len(own.sentences)].numpy()
             ends = np.repeat(np.cumsum(lengths), lengths)  # (P,)
             rows = np.repeat(np.arange(row, row + len(lengths)), lengths)
             steps = np.arange(len(ends)) - ends + lengths[rows - row]
-            words, stops, speakers = (
-                torch.from_numpy(array).to(device)
-                for array in (rows * longest + steps, ends, _speakers(own))
-            )
+            arrays = np.stack([rows * longest + steps, ends, _speakers(own)])
+            words, stops, speakers = to_device(arrays, encoded.device)
             count = max(1, int(self._settings.spans_per_word * len(ends)))
             known = None if entities is None else entities[number] > 0
             mentions = self.mentions(
@@ -299,7 +297,7 @@ class SpanRanker(nn.Module):
     def loss(self, texts: Embedded, examples: Sequence[Document]) -> Tensor:
         """The mean over documents of the mean over mentions."""
         most, device = self._settings.max_width, texts.mask.device
-        entities = [torch.from_numpy(_entities(own, most)).to(device) for own in examples]
+        entities = [to_device(_entities(own, most), device) for own in examples]
         losses = []
         for own, ranked in zip(entities, self(texts, examples, entities), strict=True):
             found = own.flatten()[ranked.mentions.places]

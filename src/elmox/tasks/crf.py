@@ -2,7 +2,8 @@
 
 A sequence of tags scores the sum of its words' scores and of its transitions' (start, from tag to
 tag, end); its probability is the softmax of that over all sequences. The sum over them all goes
-word by word (the forward algorithm), and so does the search for the best (Viterbi's).
+word by word (the forward algorithm), and so does the search for the best (Viterbi's). On a GPU with
+Triton a kernel goes through all words at once (`elmox.ops.crf_triton`).
 
 Shapes: B sentences, T words, C tags.
 """
@@ -13,9 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from elmox.ops.select import why_not_triton
+
 # The score of what is not allowed. Finite: infinities would make gradients NaN where a tag cannot
 # be reached at all. Any sum with it in it is far below all others, and exp() of it is exactly 0.
 _NEVER = -1e30
+
+# The kernels keep (C, C) sums for every sentence, and look at all tags after one at the same time.
+MOST_TAGS_OF_KERNELS = 256
 
 
 class Crf(nn.Module):
@@ -71,9 +77,7 @@ class Crf(nn.Module):
             assert self._are_allowed(tags, mask), "tags in an order that is not allowed"
         with torch.autocast(scores.device.type, enabled=False):
             scores = _precise(scores)
-            starts, ends, pairs = self._transitions(scores.dtype)
-            right = _path_score(scores, tags, mask, starts, ends, pairs)
-            return (_log_partition(scores, mask, starts, ends, pairs) - right).mean()
+            return _losses(scores, tags, mask, *self._transitions(scores.dtype)).mean()
 
     @torch.no_grad()
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
@@ -90,7 +94,7 @@ class Crf(nn.Module):
         _check_padding(mask)
         with torch.autocast(scores.device.type, enabled=False):
             scores = _precise(scores)
-            best, paths = _best_paths(scores, mask, *self._transitions(scores.dtype))
+            best, paths = _search(scores, mask, *self._transitions(scores.dtype))
         assert bool((best > _NEVER / 2).all()), (
             "no allowed sequence of tags is as long as the sentence, or its scores are not finite"
         )
@@ -138,6 +142,33 @@ def _precise(scores: Tensor) -> Tensor:
 def _last(tags: Tensor, mask: Tensor) -> Tensor:
     """The tag of each sentence's last word: (B,)."""
     return tags.gather(1, mask.sum(1, keepdim=True) - 1).squeeze(1)
+
+
+def _has_kernels(scores: Tensor) -> bool:
+    return scores.shape[2] <= MOST_TAGS_OF_KERNELS and why_not_triton(scores) is None
+
+
+def _losses(
+    scores: Tensor, tags: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
+) -> Tensor:
+    """The negative log-likelihood of these tags: (B,)."""
+    if _has_kernels(scores):
+        from elmox.ops import crf_triton
+
+        return crf_triton.losses(scores, tags, mask, starts, ends, pairs)
+    right = _path_score(scores, tags, mask, starts, ends, pairs)
+    return _log_partition(scores, mask, starts, ends, pairs) - right
+
+
+def _search(
+    scores: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The score (B,) of the best sequence and its tags (B, T), at padding the last one again."""
+    if _has_kernels(scores):
+        from elmox.ops import crf_triton
+
+        return crf_triton.best_paths(scores, mask, starts, ends, pairs)
+    return _best_paths(scores, mask, starts, ends, pairs)
 
 
 def _path_score(

@@ -42,6 +42,7 @@ class Embedded:
     """A batch of sentences for a head; N sentences, T words. All is zero at padding."""
 
     mask: Tensor  # (N, T)
+    lengths: Tensor  # (N,) words of each, on the CPU: a GPU that is asked makes the host wait
     input: Tensor  # (N, T, widths.input)
     middle: Tensor | None = None  # ELMo, to join after the head's first RNN layer
     output: Tensor | None = None  # ELMo, to join after its last
@@ -113,7 +114,8 @@ class Embedder(nn.Module):
         if "input" in elmo:
             inputs.append(elmo["input"])
         vectors = torch.cat(inputs, dim=-1) * batch.mask[..., None]
-        return Embedded(batch.mask, vectors, elmo.get("middle"), elmo.get("output"))
+        others = elmo.get("middle"), elmo.get("output")
+        return Embedded(batch.mask, batch.lengths, vectors, *others)
 
     def mix_penalty(self, lambda_: float) -> Tensor | float:
         """lambda * ||w||^2, to add to the task's loss."""

@@ -1,13 +1,55 @@
-"""The RNN of a task: bidirectional LSTMs, which ELMo may join after the first layer or the last."""
+"""The RNN of a task: bidirectional LSTMs, which ELMo may join after the first layer or the last.
+
+Shapes: N sentences, T words of the longest, P words of them all.
+"""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from elmox.errors import ElmoxError
+from elmox.model.transfer import to_device
 from elmox.tasks.embedder import Embedded, Widths
+
+
+class PackedOrder(NamedTuple):
+    """The order in which an RNN reads the words of padded sentences: step after step, no padding.
+
+    torch packs sentences too, but copies them step by step, for every RNN anew, and makes the host
+    wait for a GPU. All RNNs over the same sentences share an order.
+    """
+
+    places: Tensor  # (P,) of the words among all N * T
+    sizes: Tensor  # (steps,) how many sentences have a word at each one, on the CPU
+
+    @classmethod
+    def of(cls, lengths: Tensor, words: Tensor) -> "PackedOrder":
+        """For sentences of these lengths (N,), on the CPU; `words` are they, padded (N, T, ...)."""
+        falling, rows = (own.numpy() for own in torch.sort(lengths, descending=True))
+        there = np.arange(words.shape[1])[:, None] < falling
+        steps, ranks = there.nonzero()
+        sizes = there.sum(1)
+        places = to_device(rows[ranks] * words.shape[1] + steps, words.device)
+        return cls(places, torch.from_numpy(sizes[sizes > 0]))
+
+
+def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Tensor:
+    """What an RNN makes of padded sentences, zero at padding: (N, T, D) to (N, T, directions * C).
+
+    Args:
+        rnn: of one layer.
+        words: the sentences.
+        order: of their words.
+    """
+    flat = words.flatten(0, 1)
+    packed = PackedSequence(flat.index_select(0, order.places), order.sizes)  # of (P, D)
+    found: Tensor = rnn(packed)[0].data
+    padded = found.new_zeros(len(flat), found.shape[1]).index_copy_(0, order.places, found)
+    return padded.view(*words.shape[:2], -1)
 
 
 class BiLstm(nn.Module):
@@ -22,23 +64,9 @@ class BiLstm(nn.Module):
         super().__init__()
         self.lstm = nn.LSTM(width, cells, batch_first=True, bidirectional=True)
 
-    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, words: Tensor, order: PackedOrder) -> Tensor:
         """(N, T, D) to (N, T, 2 * cells), zero at padding."""
-        return read_padded(self.lstm, words, mask.sum(1).cpu())
-
-
-def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, lengths: Tensor) -> Tensor:
-    """What an RNN makes of padded sentences, zero at padding: (N, T, D) to (N, T, directions * C).
-
-    Args:
-        rnn: which takes the batch first.
-        words: the sentences.
-        lengths: (N,) of them, on the CPU.
-    """
-    packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-    found, _ = rnn(packed)
-    padded, _ = pad_packed_sequence(found, batch_first=True, total_length=words.shape[1])
-    return padded
+        return read_padded(self.lstm, words, order)
 
 
 class Encoder(nn.Module):
@@ -70,11 +98,11 @@ class Encoder(nn.Module):
 
     def forward(self, texts: Embedded) -> Tensor:
         """(N, T, width); what stands at padding means nothing."""
-        found = texts.input
+        found, order = texts.input, PackedOrder.of(texts.lengths, texts.input)
         for number, layer in enumerate(self.layers):
             if number == 1 and texts.middle is not None:
                 found = torch.cat([found, texts.middle], dim=-1)
-            found = self.dropout(layer(found, texts.mask))
+            found = self.dropout(layer(found, order))
         return found if texts.output is None else torch.cat([found, texts.output], dim=-1)
 
 

@@ -34,7 +34,7 @@ from elmox.tasks.classifier import (
     mean_pooled,
 )
 from elmox.tasks.embedder import Embedded, Widths
-from elmox.tasks.encoder import BiLstm, SharedDropout
+from elmox.tasks.encoder import BiLstm, PackedOrder, SharedDropout
 from elmox.tasks.scores.classification import score_labels
 from elmox.tasks.texts import Sentence
 from elmox.text.tokenize import get_tokenizer
@@ -160,13 +160,16 @@ class Esim(nn.Module):
 
     def forward(self, texts: Embedded) -> Tensor:
         """A score for every pair and label, (B, C)."""
-        mask = _with_a_word(texts.mask)
-        found = self.encoder(texts.input, mask)  # (N, T, 2H)
+        # An empty sentence is read as one word, the zeros of its padding. The corpora have a few,
+        # and their scores are over all pairs: they are answered like any other.
+        mask, order = texts.mask.clone(), PackedOrder.of(texts.lengths.clamp(min=1), texts.input)
+        mask[:, 0] = True
+        found = self.encoder(texts.input, order)  # (N, T, 2H)
         elmo = [own for own in (texts.middle, texts.output) if own is not None]
         found = torch.cat([found, *elmo], dim=-1)
         other = attended(found, _others(found), _others(mask))
         enhanced = torch.cat([found, other, found - other, found * other], dim=-1)
-        composed = self.composition(self.thin(self.projection(enhanced)), mask)
+        composed = self.composition(self.thin(self.projection(enhanced)), order)
         pooled = torch.cat([mean_pooled(composed, mask), max_pooled(composed, mask)], dim=-1)
         scores: Tensor = self.classifier(pooled.reshape(len(mask) // 2, -1))  # of (B, 8H)
         return scores
@@ -180,16 +183,6 @@ class Esim(nn.Module):
     ) -> list[dict[str, float]]:
         """Probabilities of the labels."""
         return class_probabilities(self(texts), self._labels)
-
-
-def _with_a_word(mask: Tensor) -> Tensor:
-    """The same, where an empty sentence has one word: the zeros of its padding.
-
-    The corpora have a few, and their scores are over all pairs: they are answered like any other.
-    """
-    first = torch.zeros_like(mask[0])
-    first[0] = True
-    return mask | first
 
 
 def _others(sentences: Tensor) -> Tensor:

@@ -101,7 +101,10 @@ class _Fit:
         self._recipe = model.description.recipe.fit
         self._metric = model.task.metric
         self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        self._optimizer = torch.optim.AdamW(_groups(model), weight_decay=self._recipe.weight_decay)
+        self._fused = model.device.type == "cuda"  # one launch, where launches are what takes time
+        self._optimizer = torch.optim.AdamW(
+            _groups(model), weight_decay=self._recipe.weight_decay, fused=self._fused
+        )
         self.progress = FitProgress(lr=self._recipe.lr)
         self._job = _job(model, train, dev)
         if (out / PROGRESS).is_dir():
@@ -162,6 +165,8 @@ class _Fit:
             if recipe.clip_norm:
                 torch.nn.utils.clip_grad_norm_(self._parameters.values(), recipe.clip_norm)
             self._optimizer.step()
+            if self._fused:  # which does not say that the weights are others now
+                torch.autograd.graph.increment_version(self._parameters.values())
             total += loss.detach()
         mean = float(total) / len(batches)
         if not math.isfinite(mean):
@@ -192,7 +197,7 @@ class _Fit:
         self._model.load(own, str(path / "state.safetensors"))
         for name, parameter in self._parameters.items():
             moments = {
-                key: tensors[stored].to("cpu" if key == "step" else parameter.device)
+                key: tensors[stored].to(parameter.device if self._fused or key != "step" else "cpu")
                 for key in ("step", "exp_avg", "exp_avg_sq")
                 if (stored := f"optimizer.{key}.{name}") in tensors
             }

@@ -9,14 +9,15 @@ of a sequence. What one layer reads from left to right, the next reads from righ
 No library has a kernel for it, so time is a loop. What can be done outside of it is: the inputs'
 products for all steps together, and the weights' gradients too, for which the backward pass is
 written out. Sequences are packed: rows by falling length, step after step, without padding, so that
-each step is one product on the rows that still have a word.
+each step is one product on the rows that still have a word. The loop is in plain torch here, for
+every device and precision; `ops/highway_lstm_triton.py` has it for a GPU.
 
 Shapes: R rows (sequences), P words of them all, N rows that have a word at a step, C cells. Gate
 order: input, forget, output, carry (r), candidate.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from elmox.ops.select import why_not_triton
 
 NUM_SIGMOIDS = 4
 NUM_GATES = 5  # the candidate counted
@@ -116,13 +119,48 @@ class HighwayLstm(nn.Module):
         return found
 
 
-class _Step(NamedTuple):
-    """A step as it was read, or the gradients of one, where `cell` is not used."""
+class Steps(Protocol):
+    """A layer's way through time, step by step."""
 
-    gates: Tensor  # (N, 5C) activated; gradients: before activation
-    past: Tensor  # (N, C) W_h x
-    cell: Tensor  # (N, C)
-    output: Tensor  # (N, C)
+    def __init__(
+        self, recurrent: Tensor, mask: Tensor | None, sizes: tuple[int, ...], backward: bool
+    ) -> None:
+        """Of a layer, for packed rows.
+
+        Args:
+            recurrent: the layer's weight.
+            mask: (R, C) of dropout.
+            sizes: as `Packing` has them.
+            backward: for reading from right to left.
+        """
+
+    def read(self, products: Tensor, cells: Tensor, outputs: Tensor) -> None:
+        """The way there.
+
+        Args:
+            products: (P, 6C) contiguous; the gates among them are replaced by the activated ones.
+            cells, outputs: (P, C), to be filled.
+        """
+
+    def go_back(
+        self, products: Tensor, cells: Tensor, d_outputs: Tensor, d_products: Tensor
+    ) -> None:
+        """The way back.
+
+        Args:
+            products, cells: as they were after `read`.
+            d_outputs: (P, C) gradients of the outputs.
+            d_products: (P, 6C), to be filled: gradients of the products as they were given.
+        """
+
+
+def _steps_for(like: Tensor) -> type[Steps]:
+    """The fastest for tensors like this one."""
+    if why_not_triton(like) is None:
+        from elmox.ops.highway_lstm_triton import TritonSteps
+
+        return TritonSteps
+    return TorchSteps
 
 
 class _Recurrence(torch.autograd.Function):
@@ -136,12 +174,9 @@ class _Recurrence(torch.autograd.Function):
         sizes: tuple[int, ...],
         backward: bool,
     ) -> Tensor:
-        kept = products.clone()
+        kept = products.clone(memory_format=torch.contiguous_format)
         cells, outputs = (products.new_empty(len(products), recurrent.shape[1]) for _ in range(2))
-        before, *steps = _steps(kept, cells, outputs, sizes, backward)
-        for step in steps:
-            _read(step, before, recurrent, mask)
-            before = step
+        _steps_for(kept)(recurrent, mask, sizes, backward).read(kept, cells, outputs)
         ctx.save_for_backward(kept, cells, outputs, recurrent, mask, earlier)
         ctx.sizes, ctx.is_backward = sizes, backward
         return outputs
@@ -152,12 +187,8 @@ class _Recurrence(torch.autograd.Function):
         kept, cells, outputs, recurrent, mask, earlier = ctx.saved_tensors
         sizes, num_rows = ctx.sizes, ctx.sizes[0]
         d_products = torch.empty_like(kept)
-        d_hidden, d_cell = (torch.zeros_like(outputs[:num_rows]) for _ in range(2))
-        steps = _steps(kept, cells, outputs, sizes, ctx.is_backward)
-        d_steps = _steps(d_products, cells, d_outputs, sizes, ctx.is_backward)
-        for number in reversed(range(1, len(steps))):
-            step, before = steps[number], steps[number - 1]
-            _go_back(step, before, d_steps[number], d_hidden, d_cell, recurrent, mask)
+        steps = _steps_for(kept)(recurrent, mask, sizes, ctx.is_backward)
+        steps.go_back(kept, cells, d_outputs, d_products)
         d_gates = d_products[:, : len(recurrent)]
         if ctx.is_backward:
             d_recurrent = d_gates[earlier].T @ outputs[num_rows:]
@@ -166,16 +197,51 @@ class _Recurrence(torch.autograd.Function):
         return d_products, d_recurrent, None, None, None, None
 
 
-def _steps(
-    products: Tensor, cells: Tensor, outputs: Tensor, sizes: tuple[int, ...], backward: bool
-) -> list[_Step]:
-    """Views of the steps in the order in which they are read, after one of no rows at all."""
-    num_gates = NUM_GATES * cells.shape[1]
-    parts = (products[:, :num_gates], products[:, num_gates:], cells, outputs)
-    views = zip(*(torch.split(part, list(sizes)) for part in parts), strict=True)
-    steps = [_Step(*own) for own in views]
-    nothing = _Step(*(part[:0] for part in parts))
-    return [nothing, *(reversed(steps) if backward else steps)]
+class _Step(NamedTuple):
+    """A step as it was read, or the gradients of one, where `cell` is not used."""
+
+    gates: Tensor  # (N, 5C) activated; gradients: before activation
+    past: Tensor  # (N, C) W_h x
+    cell: Tensor  # (N, C)
+    output: Tensor  # (N, C); not used on the way back
+
+
+class TorchSteps:
+    """A dozen passes over memory for each step, and half as many again on the way back."""
+
+    def __init__(
+        self, recurrent: Tensor, mask: Tensor | None, sizes: tuple[int, ...], backward: bool
+    ) -> None:
+        """See `Steps`."""
+        self._recurrent, self._mask = recurrent, mask
+        self._sizes, self._backward = list(sizes), backward
+
+    def read(self, products: Tensor, cells: Tensor, outputs: Tensor) -> None:
+        """See `Steps`."""
+        before, *steps = self._views(products, cells, outputs)
+        for step in steps:
+            _read(step, before, self._recurrent, self._mask)
+            before = step
+
+    def go_back(
+        self, products: Tensor, cells: Tensor, d_outputs: Tensor, d_products: Tensor
+    ) -> None:
+        """See `Steps`."""
+        d_hidden, d_cell = (torch.zeros_like(cells[: self._sizes[0]]) for _ in range(2))
+        steps = self._views(products, cells, cells)
+        d_steps = self._views(d_products, cells, d_outputs)
+        for number in reversed(range(1, len(steps))):
+            step, before = steps[number], steps[number - 1]
+            _go_back(step, before, d_steps[number], d_hidden, d_cell, self._recurrent, self._mask)
+
+    def _views(self, products: Tensor, cells: Tensor, outputs: Tensor) -> list[_Step]:
+        """The steps in the order in which they are read, after one of no rows at all."""
+        num_gates = NUM_GATES * cells.shape[1]
+        parts = (products[:, :num_gates], products[:, num_gates:], cells, outputs)
+        views = zip(*(torch.split(part, self._sizes) for part in parts), strict=True)
+        steps = [_Step(*own) for own in views]
+        nothing = _Step(*(part[:0] for part in parts))
+        return [nothing, *(reversed(steps) if self._backward else steps)]
 
 
 def _read(step: _Step, before: _Step, recurrent: Tensor, mask: Tensor | None) -> None:

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmox.model.transfer import to_device
+
 GPU_SHARE = 0.25  # of a GPU's free memory that a data set's layers may take
 _WORDS_AT_ONCE = 2**16  # that are read from disk and sent to a GPU together
 
@@ -51,7 +53,9 @@ class LayerBatches:
         if device not in self._tables:
             self._tables[device] = self._table(device)
         table = self._tables[device]
-        return self._padded(chosen, mask).to(device) if table is None else table.batch(chosen, mask)
+        if table is None:
+            return to_device(self._padded(chosen, mask), device)
+        return table.batch(chosen, mask)
 
     def _table(self, device: torch.device) -> "LayerTable | None":
         if device.type != "cuda":
@@ -63,9 +67,9 @@ class LayerBatches:
             return None
         return LayerTable(self._layers, self._lengths, device)
 
-    def _padded(self, chosen: Sequence[int], mask: NDArray[np.bool_]) -> Tensor:
-        own = [torch.from_numpy(np.asarray(self._layers[i], np.float32)) for i in chosen]
-        padded = torch.zeros(own[0].shape[0], *mask.shape, own[0].shape[2])
+    def _padded(self, chosen: Sequence[int], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        own = [self._layers[i] for i in chosen]
+        padded = np.zeros((own[0].shape[0], *mask.shape, own[0].shape[2]), np.float32)
         for row, found in enumerate(own):
             padded[:, row, : found.shape[1]] = found
         return padded
@@ -95,7 +99,7 @@ class LayerTable:
     def batch(self, chosen: Sequence[int], mask: NDArray[np.bool_]) -> Tensor:
         """As `LayerBatches` has it."""
         rows = (self._starts[list(chosen), None] + np.arange(mask.shape[1])) * mask
-        found = F.embedding(torch.from_numpy(rows).to(self._table.device), self._table)
+        found = F.embedding(to_device(rows, self._table.device), self._table)
         by_layer = found.view(*mask.shape, self._num_layers, self._dim).permute(2, 0, 1, 3)
         return by_layer.new_empty(by_layer.shape, dtype=torch.float32).copy_(by_layer)
 

@@ -14,15 +14,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from elmox.config import validated
+from elmox.model.transfer import to_device
 from elmox.readers.conllu import TreebankSentence, read_conllu
 from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import Encoder, SharedDropout
+from elmox.tasks.padding import padded_labels
 from elmox.tasks.scores.dependencies import score_parses
 from elmox.tasks.spanning_tree import best_tree
 from elmox.tasks.texts import Sentence
@@ -141,7 +144,7 @@ class Parser(nn.Module):
         super().__init__()
         settings, self._relations = description.settings, description.relations
         self._ids = {relation: number for number, relation in enumerate(self._relations)}
-        self._arc_dim = settings.arc_dim
+        self._dims = [settings.arc_dim, settings.relation_dim]
         self.dropout = SharedDropout(settings.dropout)
         self.encoder = Encoder(widths, settings.hidden, self.dropout)
         width, both = self.encoder.width, settings.arc_dim + settings.relation_dim
@@ -161,22 +164,20 @@ class Parser(nn.Module):
         with_root = torch.cat([self.root.expand(len(found), 1, -1), found], dim=1)
         heads = self.dropout(F.leaky_relu(self.as_heads(with_root), SLOPE))
         dependents = self.dropout(F.leaky_relu(self.as_dependents(found), SLOPE))
-        return Sides(
-            heads[..., : self._arc_dim],
-            dependents[..., : self._arc_dim],
-            heads[..., self._arc_dim :],
-            dependents[..., self._arc_dim :],
+        # Not sliced: a slice's gradient is made as large as all of it.
+        (arc_heads, relation_heads), (arc_dependents, relation_dependents) = (
+            own.split(self._dims, dim=-1) for own in (heads, dependents)
         )
+        return Sides(arc_heads, arc_dependents, relation_heads, relation_dependents)
 
     def loss(self, texts: Embedded, examples: Sequence[TreebankSentence]) -> Tensor:
         """The mean over words of their heads' and their relations' cross-entropy."""
-        heads = torch.full(texts.mask.shape, PADDING)
-        relations = torch.full(texts.mask.shape, PADDING)
-        for row, example in enumerate(examples):
-            heads[row, : len(example)] = torch.tensor(example.heads)
-            ids = [self._ids[relation] for relation in example.deprels]
-            relations[row, : len(example)] = torch.tensor(ids)
-        heads, relations = heads.to(texts.mask.device), relations.to(texts.mask.device)
+        ids = ([self._ids[relation] for relation in example.deprels] for example in examples)
+        labels = [
+            padded_labels(rows, texts.mask.shape, PADDING)
+            for rows in ((example.heads for example in examples), ids)
+        ]
+        heads, relations = to_device(np.stack(labels), texts.mask.device)
         sides = self(texts)
         arcs = self.arc_scores(sides)
         arcs[..., 1:].masked_fill_(~texts.mask.unsqueeze(1), -torch.inf)
@@ -189,7 +190,7 @@ class Parser(nn.Module):
     def answers(self, texts: Embedded, examples: Sequence[TreebankSentence]) -> list[Parse]:
         """The best tree of each sentence."""
         sides = self(texts)
-        lengths = texts.mask.sum(1).tolist()
+        lengths = texts.lengths.tolist()
         scores = self.arc_scores(sides).float().cpu().numpy()
         heads = torch.zeros(texts.mask.shape, dtype=torch.int64)
         for row, length in enumerate(lengths):

@@ -18,18 +18,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
+from elmox.model.transfer import to_device
 from elmox.readers.open_text import text_suffix
 from elmox.readers.squad import read_squad
 from elmox.readers.subjqa import read_subjqa
 from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
-from elmox.tasks.encoder import SharedDropout, read_padded
+from elmox.tasks.encoder import PackedOrder, SharedDropout, read_padded
 from elmox.tasks.passages import (
     TOKENIZER,
     Passage,
@@ -211,9 +213,9 @@ class BiGru(nn.Module):
         super().__init__()
         self.gru = nn.GRU(width, cells, batch_first=True, bidirectional=True)
 
-    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """(N, T, D) and (N,) lengths, on the CPU, to (N, T, 2 * cells), zero at padding."""
-        return read_padded(self.gru, words, lengths)
+    def forward(self, words: Tensor, order: PackedOrder) -> Tensor:
+        """(N, T, D) to (N, T, 2 * cells), zero at padding."""
+        return read_padded(self.gru, words, order)
 
 
 class Scores(NamedTuple):
@@ -253,22 +255,20 @@ class Bidaf(nn.Module):
         self.last = nn.Linear(width, 1, bias=False)
         self.none = NoAnswer(width, hidden) if settings.no_answer else None
 
-    def forward(self, texts: Embedded, examples: Sequence[TextQuestion]) -> Scores:
-        """The scores of all words; of the examples, nothing but their lengths is looked at."""
-        sizes = [(len(example.question), len(example.context)) for example in examples]
-        lengths = torch.tensor(sizes)  # (B, 2), on the CPU
-        num_asked, num_words = lengths.amax(0).tolist()
-        found = self.encoder(texts.input, lengths.flatten())  # (N, T, 2H)
+    def forward(self, texts: Embedded) -> Scores:
+        """The scores of all words."""
+        num_asked, num_words = (int(own.max()) for own in (texts.lengths[::2], texts.lengths[1::2]))
+        found = self.encoder(texts.input, PackedOrder.of(texts.lengths, texts.input))  # (N, T, 2H)
         elmo = [own for own in (texts.middle, texts.output) if own is not None]
         found = self.dropout(torch.cat([found, *elmo], dim=-1))  # (N, T, E)
         question, question_mask = found[::2, :num_asked], texts.mask[::2, :num_asked]
         text, mask = found[1::2, :num_words], texts.mask[1::2, :num_words]
-        lengths = lengths[:, 1]
+        order = PackedOrder.of(texts.lengths[1::2], text)
         text = self.joined(self.attention(text, mask, question, question_mask))  # (B, T, 2H)
-        again = self.dropout(self.reader(self.dropout(text), lengths))
+        again = self.dropout(self.reader(self.dropout(text), order))
         text = text + self.reread(self.self_attention(again, mask))
-        firsts = self.first_reader(self.dropout(text), lengths)
-        lasts = self.last_reader(self.dropout(torch.cat([text, firsts], dim=-1)), lengths)
+        firsts = self.first_reader(self.dropout(text), order)
+        lasts = self.last_reader(self.dropout(torch.cat([text, firsts], dim=-1)), order)
         first = self.first(firsts)[..., 0].masked_fill(~mask, -torch.inf)
         last = self.last(lasts)[..., 0].masked_fill(~mask, -torch.inf)
         if self.none is None:
@@ -278,10 +278,10 @@ class Bidaf(nn.Module):
 
     def loss(self, texts: Embedded, examples: Sequence[TextQuestion]) -> Tensor:
         """Minus the mean log probability that one of the right answers is given."""
-        scores: Scores = self(texts, examples)
+        scores: Scores = self(texts)
         most = max(1, *(len(example.answers) for example in examples))
         padded = [e.answers + ((-1, -1),) * (most - len(e.answers)) for e in examples]
-        places = torch.tensor(padded, device=scores.first.device)  # (B, most, 2)
+        places = to_device(np.array(padded, np.int64), scores.first.device)  # (B, most, 2)
         there = places[..., 0] >= 0
         first, last = places.clamp(min=0).unbind(-1)
         passages = scores.first.gather(1, first) + scores.last.gather(1, last)
@@ -292,7 +292,7 @@ class Bidaf(nn.Module):
 
     def answers(self, texts: Embedded, examples: Sequence[TextQuestion]) -> list[Passage]:
         """The likeliest passage of each text, no longer than passages may be."""
-        scores: Scores = self(texts, examples)
+        scores: Scores = self(texts)
         most = min(self._longest, scores.last.shape[1])
         ends = F.pad(scores.last, (0, most - 1), value=-torch.inf).unfold(1, most, 1)
         best, places = (scores.first[..., None] + ends).flatten(1).max(1)  # of (B, T * most)

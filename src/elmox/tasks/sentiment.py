@@ -35,7 +35,7 @@ from elmox.tasks.classifier import (
     mean_pooled,
 )
 from elmox.tasks.embedder import Embedded, Widths
-from elmox.tasks.encoder import BiLstm
+from elmox.tasks.encoder import BiLstm, PackedOrder
 from elmox.tasks.scores.classification import score_labels
 from elmox.tasks.texts import Sentence
 
@@ -198,12 +198,12 @@ class Biattentive(nn.Module):
 
     def forward(self, texts: Embedded) -> Tensor:
         """A score for every sentence and label, (N, C)."""
-        mask = texts.mask
-        found = self.encoder(self.dropout(self.feedforward(texts.input)), mask)  # (N, T, 2H)
+        mask, order = texts.mask, PackedOrder.of(texts.lengths, texts.input)
+        found = self.encoder(self.dropout(self.feedforward(texts.input)), order)  # (N, T, 2H)
         if texts.middle is not None:
             found = torch.cat([found, texts.middle], dim=-1)
         other = attended(found, found, mask)
-        found = self.integrator(torch.cat([found, found - other, found * other], dim=-1), mask)
+        found = self.integrator(torch.cat([found, found - other, found * other], dim=-1), order)
         if texts.output is not None:
             found = torch.cat([found, texts.output], dim=-1)
         scores = self._pooled(found, mask)

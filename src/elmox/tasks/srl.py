@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
+from elmox.model.transfer import to_device
 from elmox.readers.conll2012 import read_conll2012
 from elmox.readers.propbank import read_propbank
 from elmox.readers.propositions import CONTINUED, PREDICATE, Argument, Proposition, RoleSentence
@@ -174,7 +175,7 @@ class _Rows:
         words = sentences[packing.rows] * mask.shape[1] + packing.steps
         flags = (predicates[packing.rows] == packing.steps).astype(np.int64)
         arrays = (words, flags, packing.earlier())
-        return cls(asked, packing, *(torch.from_numpy(own).to(mask.device) for own in arrays))
+        return cls(asked, packing, *(to_device(own, mask.device) for own in arrays))
 
 
 class RoleLabeller(nn.Module):
@@ -226,8 +227,8 @@ class RoleLabeller(nn.Module):
                 begin = 1 + self._numbers[label]
                 tags[row, start] = begin
                 tags[row, start + 1 : stop] = begin + len(self._labels)
-        right = torch.from_numpy(tags[rows.packing.rows, rows.packing.steps])
-        return F.cross_entropy(self(texts, rows), right.to(texts.mask.device))
+        right = to_device(tags[rows.packing.rows, rows.packing.steps], texts.mask.device)
+        return F.cross_entropy(self(texts, rows), right)
 
     def answers(self, texts: Embedded, examples: Sequence[RoleSentence]) -> list[list[Roles]]:
         """The likeliest arguments of each predicate."""

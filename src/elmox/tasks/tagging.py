@@ -10,17 +10,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
+from elmox.model.transfer import to_device
 from elmox.readers.columns import TaggedSentence, read_columns
 from elmox.readers.conllu import read_conllu
 from elmox.settings import at_least, share
 from elmox.tasks.crf import Crf
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import Encoder
+from elmox.tasks.padding import padded_labels
 from elmox.tasks.scores.accuracy import score_tags
 from elmox.tasks.scores.span_f1 import score_spans
 from elmox.tasks.spans import (
@@ -149,6 +150,7 @@ class Tagger(nn.Module):
         settings, self._tags = description.settings, description.tags
         self._scheme = description.scheme
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
+        self._known: dict[tuple[str, ...], list[int]] = {}
         self.encoder = Encoder(widths, settings.hidden, nn.Dropout(settings.dropout))
         self.scores = nn.Linear(self.encoder.width, len(self._tags))
         self.crf = Crf(len(self._tags), *allowed_transitions(self._tags, self._scheme))
@@ -160,10 +162,9 @@ class Tagger(nn.Module):
 
     def loss(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> Tensor:
         """The mean negative log-likelihood of a sentence's tags."""
-        tags = torch.zeros(texts.mask.shape, dtype=torch.int64)
-        for row, example in enumerate(examples):
-            tags[row, : len(example)] = torch.tensor([self._ids[tag] for tag in self._own(example)])
-        loss: Tensor = self.crf(self(texts), tags.to(texts.mask.device), texts.mask)
+        rows = (self._numbers(example.tags) for example in examples)
+        tags = padded_labels(rows, texts.mask.shape, fill=0)
+        loss: Tensor = self.crf(self(texts), to_device(tags, texts.mask.device), texts.mask)
         return loss
 
     def answers(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> list[list[str]]:
@@ -171,7 +172,9 @@ class Tagger(nn.Module):
         found = [[self._tags[i] for i in path] for path in self.crf.decode(self(texts), texts.mask)]
         return found if self._scheme is None else [converted(t, self._scheme, "BIO") for t in found]
 
-    def _own(self, example: TaggedSentence) -> Sequence[str]:
-        if self._scheme is None:
-            return example.tags
-        return converted(example.tags, ANY_SCHEME, self._scheme)
+    def _numbers(self, tags: tuple[str, ...]) -> list[int]:
+        """Those of a sentence's tags, in the model's scheme. Kept: there are many epochs."""
+        if tags not in self._known:
+            own = tags if self._scheme is None else converted(tags, ANY_SCHEME, self._scheme)
+            self._known[tags] = [self._ids[tag] for tag in own]
+        return self._known[tags]

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmox.model.transfer import to_device
 from elmox.tasks.layer_batches import LayerBatches, StoredLayers
 from elmox.text.chars import Spelling, spell_bytes
 
@@ -28,6 +29,7 @@ class TextBatch:
 
     sentences: list[Sentence]  # as they are, for a biLM that is learned too
     mask: Tensor  # (N, T) true where there is a word
+    lengths: Tensor  # (N,) words of each sentence, on the CPU
     words: Tensor  # (N, T) places in the tables below, 0 at padding
     learned: Tensor  # (U,) ids of the words' learned vectors
     static: Tensor  # (U,) and of their static ones
@@ -103,14 +105,17 @@ class Texts:
         mask = steps < lengths[:, None]
         words = np.zeros(mask.shape, np.int64)
         words[mask] = np.concatenate([self._index[i] for i in chosen] or [np.empty(0, np.int64)])
-        distinct, places = np.unique(words, return_inverse=True)
+        occurs = np.zeros(len(self._learned), np.bool_)
+        occurs[words] = True
+        distinct, places = occurs.nonzero()[0], np.cumsum(occurs)[words] - 1
 
         def on_device(array: NDArray[np.generic]) -> Tensor:
-            return torch.from_numpy(array).to(device)
+            return to_device(array, device)
 
         return TextBatch(
             sentences=[self._sentences[i] for i in chosen],
             mask=on_device(mask),
+            lengths=torch.from_numpy(lengths),
             words=on_device(places.reshape(mask.shape)),
             learned=on_device(self._learned[distinct]),
             static=on_device(self._static[distinct]),
