@@ -1,5 +1,6 @@
 """Jobs of the table as processes: several at a time, the largest first, until the time is over."""
 
+import math
 import os
 import signal
 import subprocess
@@ -7,13 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from task_plan import TASKS
 from task_records import Fit, Setup
-from task_studies import is_study_done
+from task_studies import is_study_done, is_variant_done, variants_of
+
+if TYPE_CHECKING:
+    from elmox.tasks.ablation import Study
 
 SCRIPT = Path(__file__).with_name("tasks.py")
 TICK = 0.2  # seconds between looks at the processes
@@ -60,26 +64,45 @@ class FitJob:
 
 @dataclass(frozen=True)
 class StudyJob:
-    """An ablation or a curve, as `elmox ablate` makes it; a `Job`."""
+    """An ablation or a curve, as `elmox ablate` makes it; a `Job`.
+
+    Attributes:
+        task, study: which.
+        num_seeds: fits of each variant.
+        variant: the number of one that is to be fitted; None for the table, of all of them.
+    """
 
     task: str
-    study: str
+    study: "Study"
     num_seeds: int
+    variant: int | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.task}-study-{self.study}"
+        own = "" if self.variant is None else f"-{self.variant}"
+        return f"{self.task}-study-{self.study}{own}"
 
     @property
     def cost(self) -> float:
-        return 5 * TASKS[self.task].cost * self.num_seeds  # about five variants
+        if self.variant is None:
+            return math.inf  # nothing but the table is left to do
+        share = variants_of(self.study)[self.variant].share
+        return share * TASKS[self.task].cost * self.num_seeds
 
-    def is_done(self, setup: Setup) -> bool:
-        """Whether there is a table of it; one of another recipe or biLM is refused."""
-        return is_study_done(setup, self.task, self.study, self.num_seeds)
+    def pending(self, setup: Setup) -> "list[StudyJob]":
+        """What of the whole study can be done now; one of another recipe or biLM is refused."""
+        if is_study_done(setup, self.task, self.study, self.num_seeds):
+            return []
+        missing = [
+            replace(self, variant=number)
+            for number, own in enumerate(variants_of(self.study))
+            if not is_variant_done(setup, self.task, self.study, own, self.num_seeds)
+        ]
+        return missing or [self]
 
     def command(self, setup: Setup) -> list[str]:
         own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
+        own += [] if self.variant is None else ["--variant", str(self.variant)]
         return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
 
 

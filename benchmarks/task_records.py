@@ -10,6 +10,7 @@ WORK/ablations/TASK/STUDY-setup.json    the study's recipe, and whose layers it 
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +47,9 @@ class Fit:
 
     @property
     def cost(self) -> float:
-        """Roughly, in minutes."""
+        """Roughly, in minutes; that of what only has to be finished is beyond all others."""
         is_fitted = self.tested and self.seed == 0  # by its trial; only the test is left
-        return 0.0 if is_fitted else TASKS[self.task].cost
+        return math.inf if is_fitted else TASKS[self.task].cost
 
     def path(self, work: Path) -> Path:
         """Of its result."""

@@ -1,7 +1,8 @@
-"""A study of the table, in this process: what `elmox ablate` does, with its setup kept beside it.
+"""Studies of the table, in this process: what `elmox ablate` does, with its setup kept beside it.
 
-STUDY-setup.json is written before the first fit, so that a study that was interrupted is not gone
-on with by another recipe or another biLM either.
+Variants are fitted one by one, each perhaps in a process of its own; when all are there, the table
+is made of them. STUDY-setup.json is written before the first fit, so that a study that was
+interrupted is not gone on with by another recipe or another biLM either.
 """
 
 from pathlib import Path
@@ -13,7 +14,8 @@ from task_records import Setup, check_made_with, recipe_values
 from elmox.files import atomic_write, read_json, to_json
 
 if TYPE_CHECKING:
-    from elmox.tasks.ablation import Study
+    from elmox.tasks.ablation import Study, Variant
+    from elmox.tasks.session import TaskSession
 
 
 def table_path(work: Path, task: str, study: str) -> Path:
@@ -24,6 +26,13 @@ def table_path(work: Path, task: str, study: str) -> Path:
 def setup_path(work: Path, task: str, study: str) -> Path:
     """Of what says which recipe a study was made with, and whose layers it is of."""
     return work / "ablations" / task / f"{study}-setup.json"
+
+
+def variants_of(study: "Study") -> "list[Variant]":
+    """What a study compares."""
+    from elmox.tasks.ablation import STUDIES
+
+    return STUDIES[study]
 
 
 def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
@@ -38,33 +47,69 @@ def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
     return table.exists() and int(read_json(table)["num_seeds"]) >= num_seeds
 
 
+def is_variant_done(
+    setup: Setup, task: str, study: str, variant: "Variant", num_seeds: int
+) -> bool:
+    """Whether a variant has been fitted with at least as many seeds."""
+    from elmox.tasks.ablation import variant_folder
+
+    path = variant_folder(_folder(setup, task, study), variant) / "results.json"
+    return path.exists() and len(read_json(path)["seeds"]) >= num_seeds
+
+
+def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_seeds: int) -> None:
+    """Fit one variant, or go on with it."""
+    from elmox.tasks.ablation import fit_variant
+
+    session = _begun(setup, task, study, num_seeds)
+    recipe, folder = setup.study_recipe(task), _folder(setup, task, study)
+    fit_variant(session, recipe, variant, folder, num_seeds=num_seeds)
+
+
 def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
-    """Fit all variants, or go on with it, and write table and pictures."""
+    """Fit all variants that are not there yet, and write table and pictures."""
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.cli.ablate import write_study
     from elmox.elmo import chosen_device
     from elmox.tasks.ablation import ablate
-    from elmox.tasks.session import TaskSession
 
     if is_study_done(setup, task, study, num_seeds):
         return
+    session = _begun(setup, task, study, num_seeds)
+    about = {
+        "command": f"`{setup.command}`",
+        "ELMo": without_absolute_paths(setup.elmo),
+        "machine": machine_line(machine_facts(chosen_device(setup.device))),
+    }
+    found = ablate(
+        session,
+        setup.study_recipe(task),
+        study,
+        _folder(setup, task, study),
+        num_seeds=num_seeds,
+        about=about,
+        say=_say,
+    )
+    write_study(found, setup.work / "ablations" / task)
+
+
+def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSession":
+    """The task's files read, and what the study is made with kept."""
+    from elmox.tasks.session import TaskSession
+
+    is_study_done(setup, task, study, num_seeds)  # refuses another recipe or biLM
     recipe = setup.study_recipe(task)
     made_with = {"recipe": recipe_values(recipe), "encoder": {"digest": setup.digest("elmo")}}
     with atomic_write(setup_path(setup.work, task, study)) as temporary:
         temporary.write_bytes(to_json(made_with))
     train, dev, _ = setup.files(task)
     cache = setup.work / "cache"
-    session = TaskSession(task, train, dev, device=setup.device, cache=cache, say=_say)
-    about = {
-        "command": f"`{setup.command}`",
-        "ELMo": without_absolute_paths(setup.elmo),
-        "machine": machine_line(machine_facts(chosen_device(setup.device))),
-    }
-    folder = setup.work / "ablations" / task
-    found = ablate(
-        session, recipe, study, folder / study, num_seeds=num_seeds, about=about, say=_say
-    )
-    write_study(found, folder)
+    return TaskSession(task, train, dev, device=setup.device, cache=cache, say=_say)
+
+
+def _folder(setup: Setup, task: str, study: str) -> Path:
+    """Of a study's fits."""
+    return setup.work / "ablations" / task / study
 
 
 def _say(message: str) -> None:

@@ -41,6 +41,9 @@ def run(arguments: argparse.Namespace) -> bool:
     setup = replace(_setup(arguments), beside=arguments.jobs)
     at_hand = [own.name for own in COLUMNS.values() if setup.original or own.encoder != "original"]
     columns = arguments.columns or at_hand
+    used = [own for name in arguments.tasks for own in TASKS[name].columns if own.name in columns]
+    for encoder in {own.encoder for own in used}:
+        setup.digest(encoder)  # one that is not there is told of now, not by every fit
     for name in arguments.tasks:
         setup.files(name)  # made here, not by several processes at once
     studied = [name for name in STUDIED if name in arguments.tasks]
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace) -> bool:
             num_trials=arguments.trials,
             num_seeds=arguments.seeds,
         )
-        left = [own for own in studies if not own.is_done(setup)]
+        left = [job for own in studies for job in own.pending(setup)]
         return [*(FitJob(own) for own in fits), *left]
 
     limits = {"most": arguments.jobs, "threads": arguments.threads}
@@ -76,10 +79,18 @@ def fit(arguments: argparse.Namespace) -> bool:
 
 
 def study(arguments: argparse.Namespace) -> bool:
-    """Do one study."""
-    from task_studies import do_study
+    """Do one study, or fit one of its variants."""
+    from task_studies import do_study, do_variant, variants_of
 
-    do_study(_setup(arguments), arguments.task, arguments.study, arguments.seeds)
+    which = _setup(arguments), arguments.task, arguments.study
+    if arguments.variant is None:
+        do_study(*which, arguments.seeds)
+        return True
+    variants = variants_of(arguments.study)
+    if arguments.variant >= len(variants):
+        last = len(variants) - 1
+        raise ElmoxError(f"--variant {arguments.variant}: {arguments.study} has 0 to {last}")
+    do_variant(*which, variants[arguments.variant], arguments.seeds)
     return True
 
 
@@ -158,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("task", choices=STUDIED)
     own.add_argument("study", choices=STUDIES)
     own.add_argument("--seeds", type=_count, default=3, help="fits of each variant")
+    own.add_argument("--variant", type=int, help="one alone, by its number; no table is made")
     own.set_defaults(do=study)
 
     own = verbs.add_parser("report", parents=[work], help="the tables")

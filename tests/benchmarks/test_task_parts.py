@@ -107,7 +107,8 @@ def test_counts_of_roles_and_entities() -> None:
     from task_counts import counts_of
 
     from elmox.readers.propositions import RoleSentence
-    from elmox.tasks.coreference import Coreference, Document
+    from elmox.tasks.coreference import Coreference
+    from elmox.tasks.documents import Document
 
     args = (Argument("ARG0", 0, 1), Argument("V", 1, 2), Argument("ARG1", 2, 3))
     sentence = RoleSentence("1", ("I", "eat", "it"), ("_",) * 3, (Proposition(1, "eat", "", args),))

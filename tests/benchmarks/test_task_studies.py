@@ -71,14 +71,19 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
 
     setup = Setup(work, data=data, elmo=str(tiny), device="cpu", changes=CHANGES)
     job = StudyJob("pos", "layers", 1)
-    assert job.is_done(setup)
-    assert not replace(job, num_seeds=2).is_done(setup)
-    assert not replace(job, study="place").is_done(setup)
+    assert job.pending(setup) == []
+    more, place = replace(job, num_seeds=2), replace(job, study="place")
+    for own, number in ((more, 5), (place, 3)):
+        assert own.pending(setup) == [replace(own, variant=k) for k in range(number)]
+    table.unlink()
+    assert job.pending(setup) == [job]  # all variants are there, and not fitted again
+    call(tmp_path, *run)
+    assert json.loads(table.read_text())["rows"] == rows
     other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
     with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another biLM"):
-        job.is_done(replace(setup, elmo=str(other)))
+        job.pending(replace(setup, elmo=str(other)))
     with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another recipe"):
-        job.is_done(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
+        job.pending(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
 
     files = tmp_path / "results.md", tmp_path / "tasks.json"
     write_report(work, *files)

@@ -205,6 +205,19 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
     assert text.count("| not yet run |") > 9
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [(["mix"], "nowhere does not exist"), (["none", "original"], "needs its biLM: --original")],
+)
+def test_a_model_that_is_not_there(columns: list[str], told: str, setup: "Setup") -> None:
+    script = [sys.executable, str(BENCHMARKS / "tasks.py"), "run", "--tasks", "ner", "--columns"]
+    script += [*columns, f"--work={setup.work}", f"--data={setup.data}", "--elmo=nowhere"]
+    done = subprocess.run(script, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert not setup.work.exists()  # nothing has been begun
+
+
 def test_a_killed_run_leaves_nobody_behind_and_goes_on(
     setup: "Setup", capsys: pytest.CaptureFixture[str]
 ) -> None:

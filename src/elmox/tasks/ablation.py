@@ -199,17 +199,33 @@ def ablate(
         about: what the report says about where it came from.
         say: told how it goes, a line at a time.
     """
-    if not recipe.elmo.is_used:
-        raise ElmoxError("a study compares ELMo in several ways: give a model, not none")
     rows = []
     for variant in STUDIES[study]:
         say(f"{variant.name}:")
-        own = changed(recipe, variant.changes)
-        folder = out / variant.name.replace(", ", "-").replace(" ", "-")
-        results = session.fit(own, folder, num_seeds=num_seeds, share=variant.share)
+        results = fit_variant(session, recipe, variant, out, num_seeds=num_seeds)
         rows.append(Row(variant, results, _mixes(results)))
     metric = session.task.metric
     return Ablation(study, session.task.name, metric, num_seeds, about, rows)
+
+
+def fit_variant(
+    session: TaskSession, recipe: TaskRecipe, variant: Variant, out: Path, *, num_seeds: int
+) -> Results:
+    """Fit one variant of a study; several processes may each fit one of the same study.
+
+    Args:
+        session, recipe, out, num_seeds: as in `ablate`.
+        variant: which.
+    """
+    if not recipe.elmo.is_used:
+        raise ElmoxError("a study compares ELMo in several ways: give a model, not none")
+    own, folder = changed(recipe, variant.changes), variant_folder(out, variant)
+    return session.fit(own, folder, num_seeds=num_seeds, share=variant.share)
+
+
+def variant_folder(out: Path, variant: Variant) -> Path:
+    """Where a variant's fits lie in a study's directory."""
+    return out / variant.name.replace(", ", "-").replace(" ", "-")
 
 
 def _mixes(results: Results) -> dict[str, LearnedMix]:
