@@ -105,6 +105,18 @@ LINES = [
         ("in.jsonl, line 1", "tokens"),
     ),
     ("text of numbers", "in.jsonl", b'{"text": 3}', ("in.jsonl, line 1", "text")),
+    (
+        "half a character among tokens",
+        "in.jsonl",
+        rb'{"tokens": ["\ud83d\ude00"]}' + b"\n" + rb'{"tokens": ["a", "\ud83d", "\ude00"]}',
+        ("in.jsonl, line 2", r"'\ud83d' in", "half a character"),
+    ),
+    (
+        "half a character in text",
+        "in.jsonl",
+        rb'{"text": "A cat \uDC00."}',
+        ("in.jsonl, line 1", r"'\udc00' in", "half a character"),
+    ),
 ]
 
 

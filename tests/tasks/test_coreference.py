@@ -14,8 +14,9 @@ from elmox.errors import ElmoxError
 from elmox.readers.conll2012 import Mention
 from elmox.tasks import antecedents, data
 from elmox.tasks.antecedents import DISTANCES, antecedent_loss, right_antecedents
-from elmox.tasks.coreference import Coreference, Document, SpanRanker, _entities, linked
+from elmox.tasks.coreference import Coreference, SpanRanker, _entities, linked
 from elmox.tasks.data import TaskData
+from elmox.tasks.documents import Document
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.fitted import Fitted
 from elmox.tasks.mentions import best_spans
@@ -238,11 +239,45 @@ def test_files_and_folders(tmp_path: Path) -> None:
 def test_long_documents_are_learned_from_in_parts(tmp_path: Path) -> None:
     document = TASK.read(write(tmp_path / "a.conll", DOCUMENTS[4:5], "ABC"))[0]
     assert TASK.training_examples([document], {"sentences": 3}) == [document]
-    first, second = TASK.training_examples([document], {"sentences": 2})
+    first, second = document.parts(2)
+    other = TASK.read(write(tmp_path / "b.conll", DOCUMENTS[8:9]))[0]  # a link within a sentence
+    assert TASK.training_examples([document, other], {"sentences": 2}) == [first, second, other]
     clusters = ((Mention(0, 2),), (Mention(4, 6),))
     assert first == Document(document.sentences[:1], clusters, ("A",) * 7)
     assert second == Document(document.sentences[1:], clusters, ("B",) * 4 + ("C",) * 4)
     assert [*words_of(first), *words_of(second)] == words_of(document)
+
+
+def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
+    """Once for a fit of several seeds, and not where none are cut."""
+    file = write(tmp_path / "ten.conll")
+    little = ["elmo.model=none", "fit.epochs=1", "fit.least_updates=1"]
+    for most, num_seeds, message in (
+        (4, 1, ""),
+        (3, 1, "2 of 13 links between mentions are not learned from"),  # John and they
+        (1, 2, "11 of 13 links between mentions are not learned from"),  # but Grace and he
+    ):
+        said: list[str] = []
+        chosen = recipe(*little, f"head.sentences={most}")
+        out = tmp_path / f"run-{most}"
+        fit_task(
+            "coref",
+            chosen,
+            file,
+            file,
+            out,
+            num_seeds=num_seeds,
+            device="cpu",
+            cache=tmp_path,
+            say=said.append,
+        )
+        found = [line for line in said if "links" in line]
+        assert len(found) == bool(message)
+        assert message in "".join(found)
+        assert all(f"head.sentences is {most}" in line for line in found)
+    none = write(tmp_path / "none.conll", [*DOCUMENTS[:2], "Stop !"])
+    with pytest.raises(ElmoxError, match=r"none of their 3 links .* raise head\.sentences"):
+        fit_task("coref", chosen, none, file, tmp_path / "run-none", device="cpu", cache=tmp_path)
 
 
 def test_ten_documents_by_heart(
@@ -283,6 +318,39 @@ def test_ten_documents_by_heart(
     (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
     code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt", "--raw"], capsys)
     assert [json.loads(line) for line in out.splitlines()] == [second, third], err
+    lines = [" ".join(own) for own in (*car.sentences, (), (), *documents[8].sentences)]
+    for name, option in (("tokens.txt", []), ("raw.txt", ["--raw"])):  # a sentence a line
+        (tmp_path / name).write_text("\n" + "\n".join(lines))
+        code, out, err = run_here(["tag", found.best.model, tmp_path / name, *option], capsys)
+        assert [json.loads(line) for line in out.splitlines()] == [second, third], err
+
+
+def test_who_speaks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same words, by one speaker and by two: only that tells whether I am the same."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write(folder / "one.conll", ["I/(1) slept . | I/(1) ate ."], "A")
+    write(folder / "two.conll", ["I/(1) slept . | I/(2) ate ."], "AB")
+    chosen = recipe("elmo.model=none")
+    out = tmp_path / "run"
+    found = fit_task("coref", chosen, folder, folder, out, device="cpu", cache=tmp_path)
+    assert found.mean == {"dev": 100.0}
+    sentences = [["I", "slept", "."], [], ["I", "ate", "."]]
+    told: list[tuple[object, int]] = [
+        (["X", "-", "X"], 1),
+        (["X", "-", "Y"], 0),
+        ([["X"] * 3, [], ["Y"] * 3], 0),
+        ([["X"] * 3, "Y", "X"], 1),
+        (None, 1),
+    ]
+    asked = tmp_path / "asked.jsonl"
+    questions = [{"sentences": sentences, "speakers": speakers} for speakers, _ in told]
+    asked.write_text("".join(json.dumps(own) + "\n" for own in questions))
+    code, printed, err = run_here(["tag", found.best.model, asked], capsys)
+    assert code == 0, err
+    answers = [json.loads(line) for line in printed.splitlines()]
+    assert [len(own["clusters"]) for own in answers] == [number for _, number in told]
+    assert [own["speakers"] for own in answers] == [speakers for speakers, _ in told]
 
 
 def test_bad_questions(tmp_path: Path) -> None:
@@ -294,6 +362,12 @@ def test_bad_questions(tmp_path: Path) -> None:
         ({"sentences": "She left."}, "sentences is 'She left.', expected a list of sentences"),
         ({"sentences": [["a"], 3]}, "a sentence is 3, expected a text or a list of tokens"),
         ({"words": ["a"]}, "coref asks for sentences"),
+        ({"text": "He left.", "speakers": "Ann"}, "speakers is 'Ann', expected a list"),
+        ({"tokens": ["a"], "speakers": []}, "speakers has 0 entries, .* the document has 1"),
+        ({"sentences": ["a", "b"], "speakers": ["A"]}, "has 1 entries, .* the document has 2"),
+        ({"sentences": ["a", ["b"]], "speakers": ["A", 3]}, "of sentence 1 .* is 3, expected a n"),
+        ({"sentences": ["a"], "speakers": [[None]]}, r"sentence 0 .* is \[None\], expected a name"),
+        ({"sentences": ["a b"], "speakers": [["A"]]}, "a list of 1, .* the sentence has 2"),
     ):
         with pytest.raises(ElmoxError, match=message):
             fitted.ask([question])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from shell import run_here
 
 from elmox.errors import ElmoxError
 from elmox.tasks.embedder import Embedded, Widths
@@ -76,11 +77,14 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
         TASK.read((tmp_path / "snli_train.jsonl").rename(tmp_path / "snli.txt"))
 
 
-def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path) -> None:
+def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_sick(tmp_path / "pairs.txt")
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
     found = fit_task("nli", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
     assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
+    code, _, err = run_here(["tag", found.best.model, data], capsys)
+    assert code != 0
+    assert f"{data}: nli reads JSON lines (.jsonl) with premise, hypothesis" in err
     fitted = Fitted.load(found.best.model, device="cpu")
     assert fitted.score(data) == {"accuracy": 100.0}
     asked = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]

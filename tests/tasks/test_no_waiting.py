@@ -24,8 +24,8 @@ from elmox.readers.conllu import TreebankSentence
 from elmox.readers.propositions import Argument, Proposition, RoleSentence
 from elmox.readers.questions import Answer, Question
 from elmox.tasks import mentions
-from elmox.tasks.coreference import Document
 from elmox.tasks.data import TaskData, distinct_sentences
+from elmox.tasks.documents import Document
 from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.entailment import EntailmentPair
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel

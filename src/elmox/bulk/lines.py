@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError
+from elmox.text.json_text import check_json_text
 from elmox.text.sentences import split_sentences
 
 LineFormat = Literal["text", "raw", "jsonl"]
@@ -118,6 +119,10 @@ def _json(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[st
         raise ElmoxError(f"{where}: not JSON ({error})") from error
     values = values if isinstance(values, dict) else {}
     tokens, text = values.get("tokens"), values.get("text")
+    try:
+        check_json_text(line, text if tokens is None else tokens)
+    except ElmoxError as error:
+        raise ElmoxError(f"{where}: {error}") from None
     if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
         return [tokens] if tokens else []
     if tokens is None and isinstance(text, str):

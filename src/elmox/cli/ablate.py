@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmox.cli.interruption import resumable
 from elmox.cli.model_options import Device, Json
 from elmox.cli.probe_files import write_files
 from elmox.cli.task_options import (
@@ -73,16 +74,17 @@ def command(
 
     check_data(train, dev, test)
     chosen = chosen_recipe(recipe, settings, model=elmo)
-    session = open_session(task, train, dev, test, device, cache)
     about = {
         "command": f"`elmox {shlex.join(sys.argv[1:])}`",
         "ELMo": chosen.elmo.model,
         "machine": machine_line(machine_facts(chosen_device(device))),
     }
-    found = ablate(
-        session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say
-    )
-    write_study(found, out)
+    with resumable():
+        session = open_session(task, train, dev, test, device, cache)
+        found = ablate(
+            session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say
+        )
+        write_study(found, out)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.to_markdown(), nl=as_json)
 
 

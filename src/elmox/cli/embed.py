@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from elmox.cli.interruption import resumable
 from elmox.cli.model_options import (
     Device,
     Force,
@@ -98,17 +100,18 @@ def command(
         device=device,
         dtype=precision.value,
     )
-    summary = embed_file(
-        elmo,
-        source,
-        output,
-        layers=parse_layers(layers),
-        dtype=dtype.value,
-        raw=raw,
-        force=force,
-        batch_tokens=batch_tokens,
-        show_progress_bar=sys.stderr.isatty(),
-    )
+    with nullcontext() if source == "-" else resumable():  # nobody has the same stdin twice
+        summary = embed_file(
+            elmo,
+            source,
+            output,
+            layers=parse_layers(layers),
+            dtype=dtype.value,
+            raw=raw,
+            force=force,
+            batch_tokens=batch_tokens,
+            show_progress_bar=sys.stderr.isatty(),
+        )
     if as_json:
         typer.echo(json.dumps({"output": str(output), **asdict(summary)}))
         return

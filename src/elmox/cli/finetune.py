@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from elmox.cli.interruption import RESUME, resumable
 from elmox.cli.model_options import (
     Device,
     Json,
@@ -79,18 +80,19 @@ def command(
     training = FinetuneOptions(
         new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
     )
-    found = finetune(
-        load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
-        texts,
-        out,
-        prepare=preparing,
-        options=training,
-        hdf5=hdf5,
-        resume=resume,
-        device=device,
-        say=lambda message: typer.echo(f"elmox: {message}", err=True),
-        show_progress_bar=sys.stderr.isatty(),
-    )
+    with resumable(RESUME):
+        found = finetune(
+            load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
+            texts,
+            out,
+            prepare=preparing,
+            options=training,
+            hdf5=hdf5,
+            resume=resume,
+            device=device,
+            say=lambda message: typer.echo(f"elmox: {message}", err=True),
+            show_progress_bar=sys.stderr.isatty(),
+        )
     if found.signal is not None:
         typer.echo("elmox: stopped: go on with --resume", err=True)
         raise typer.Exit(128 + found.signal)

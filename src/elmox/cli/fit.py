@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from elmox.cli.interruption import resumable
 from elmox.cli.model_options import Device, Json
 from elmox.cli.task_options import (
     Cache,
@@ -98,8 +99,9 @@ def command(
     )
     if not chosen.elmo.is_used and (layers or place or penalty is not None):
         raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
-    session = open_session(task, train, dev, test, device, cache)
-    found = session.fit(chosen, out, num_seeds=seeds)
+    with resumable():
+        session = open_session(task, train, dev, test, device, cache)
+        found = session.fit(chosen, out, num_seeds=seeds)
     if as_json:
         typer.echo(json.dumps(asdict(found)))
         return

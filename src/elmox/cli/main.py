@@ -5,10 +5,12 @@ messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 """
 
 import os
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from elmox import __version__
 from elmox.cli import (
@@ -31,8 +33,23 @@ from elmox.cli import (
 from elmox.cli import eval as cli_eval
 from elmox.errors import ElmoxError
 
+
+class _Verbs(TyperGroup):
+    """The verbs; typer would turn Ctrl-C into an exit code before `run` sees it."""
+
+    def invoke(self, ctx: Any) -> Any:  # a `click.Context`, or a `typer.Context`: versions differ
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends everything at once
+            how = "".join(f"; {text}" for text in error.args)  # see `interruption`
+            typer.echo(f"elmox: interrupted{how}", err=True)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
     name="elmox",
+    cls=_Verbs,
     help="ELMo: deep contextualized word representations, for today's PyTorch.",
     no_args_is_help=True,
     add_completion=True,
@@ -83,9 +100,6 @@ def run() -> None:
         _fail(f"{where}{error.strerror or error}")
     except MemoryError as error:
         _fail(f"out of memory {error}")
-    except KeyboardInterrupt:
-        typer.echo("elmox: interrupted", err=True)
-        sys.exit(130)
 
 
 def _fail(message: str) -> None:

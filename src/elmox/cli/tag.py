@@ -30,7 +30,7 @@ def command(
     """Apply a fitted model: a word and its tag a line, a blank line after each sentence.
 
     With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
-    sentence or question.
+    sentence, document or question. Where a model is about documents (coref), a blank line ends one.
     """
     from elmox.bulk.lines import check_source, line_format
     from elmox.tasks.fitted import Fitted
@@ -38,43 +38,32 @@ def command(
     check_source(text)
     fitted = Fitted.load(model, elmo=elmo, device=device)
     lines_of_json = line_format(text, raw) == "jsonl"
-    questions = _json_questions(fitted, text) if lines_of_json else _sentences(fitted, text, raw)
+    questions = _json_questions(fitted, text) if lines_of_json else _questions(fitted, text, raw)
     for chunk in iter(lambda: list(islice(questions, QUESTIONS_AT_ONCE)), []):
         for shown in fitted.ask(chunk):
             plain = not (as_json or lines_of_json) and set(shown) <= {"tokens", "tags", "spans"}
             typer.echo(_columns(shown) if plain else json.dumps(shown, ensure_ascii=False))
 
 
-def _sentences(fitted: "Fitted", text: str, raw: bool) -> Iterator[dict[str, Any]]:
-    """Every sentence of a text is a question; where documents are asked for, every line."""
+def _questions(fitted: "Fitted", text: str, raw: bool) -> Iterator[dict[str, Any]]:
+    """What a plain text asks."""
     from elmox.bulk.lines import line_format, read_lines
-    from elmox.tasks.task import DOCUMENT
 
     task = fitted.task
-    if task.asks not in (("tokens",), DOCUMENT):
-        raise ElmoxError(
-            f"{text}: {task.name} reads JSON lines (.jsonl) with {', '.join(task.asks)}"
-        )
-    for line in read_lines(text, line_format(text, raw), fitted.tokenize):
-        if task.asks != DOCUMENT:
-            yield from ({"tokens": sentence} for sentence in line.sentences)
-        elif line.sentences:
-            yield {"sentences": line.sentences}
+    lines = read_lines(text, line_format(text, raw), fitted.tokenize)
+    questions = task.asks.of_lines(line.sentences for line in lines)
+    if questions is None:
+        keys = ", ".join(task.asks.keys)
+        raise ElmoxError(f"{text}: {task.name} reads JSON lines (.jsonl) with {keys}")
+    return questions
 
 
 def _json_questions(fitted: "Fitted", text: str) -> Iterator[dict[str, Any]]:
-    """Every line is a question; where sentences are asked for, every sentence of running text."""
+    """What JSON lines ask."""
     from elmox.readers.json_lines import read_json_lines
-    from elmox.text.sentences import split_sentences
 
     for values in read_json_lines(Path(text), fitted.checked):
-        is_text = "tokens" not in values and isinstance(values.get("text"), str)
-        if fitted.task.asks != ("tokens",) or not is_text:
-            yield values
-            continue
-        others = {key: value for key, value in values.items() if key != "text"}
-        for sentence in split_sentences(values["text"]):
-            yield {**others, "tokens": fitted.tokenize(sentence)}
+        yield from fitted.task.asks.of_object(values, fitted.tokenize)
 
 
 def _columns(shown: dict[str, Any]) -> str:

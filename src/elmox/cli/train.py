@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from elmox.cli.interruption import RESUME, resumable
 from elmox.cli.model_options import Device, Json
 
 if TYPE_CHECKING:
@@ -40,14 +41,15 @@ def command(
     from elmox.train.loop import train
     from elmox.train.recipe import read_recipe
 
-    outcome = train(
-        read_recipe(recipe, settings or ()),
-        out,
-        resume=resume,
-        device=device,
-        say=lambda message: typer.echo(f"elmox: {message}", err=True),
-        show_progress_bar=sys.stderr.isatty(),
-    )
+    with resumable(RESUME):
+        outcome = train(
+            read_recipe(recipe, settings or ()),
+            out,
+            resume=resume,
+            device=device,
+            say=lambda message: typer.echo(f"elmox: {message}", err=True),
+            show_progress_bar=sys.stderr.isatty(),
+        )
     if os.environ.get("RANK", "0") == "0":  # of several processes the first speaks
         _report(outcome, out, as_json)
     if outcome.signal is not None:

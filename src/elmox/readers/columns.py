@@ -9,12 +9,14 @@ training part has lines with nothing but a tab between sentences. CoNLL-2003 has
 `-DOCSTART- -X- -X- O` before each document.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from elmox.errors import ElmoxError
+from elmox.readers.conllu import is_treebank_line
 from elmox.readers.open_text import open_text
 
 DOCUMENT_START = "-DOCSTART-"
@@ -52,7 +54,9 @@ def read_columns(path: Path, *, word: int = 0, tag: int = -1) -> Iterator[Tagged
         for number, line in enumerate(chain(file, [""]), start=1):  # the last blank may be missing
             columns = _columns(line)
             if columns and columns[0] != DOCUMENT_START:
-                num_columns = num_columns or _checked_width(path, number, columns, word, tag)
+                if not num_columns:
+                    _refuse_other_kinds(path, number, line, columns)
+                    num_columns = _checked_width(path, number, columns, word, tag)
                 _check(path, number, columns, num_columns, word, tag)
                 words.append(columns[word])
                 tags.append(columns[tag])
@@ -72,6 +76,30 @@ def _columns(line: str) -> list[str]:
     if "\t" in line:
         return [column.strip(" ") for column in line.split("\t")]
     return [column for column in line.split(" ") if column]
+
+
+def _refuse_other_kinds(path: Path, number: int, line: str, columns: list[str]) -> None:
+    """What a first line gives away for sure: every kind of file has blanks to be cut at."""
+    if is_treebank_line(line):
+        kind = "a treebank in CoNLL-U (known as one by the name .conllu)"
+    elif line.startswith("#begin document "):
+        kind = "CoNLL-2012"
+    elif {"sentence_A", "sentence_B"} <= set(columns):
+        kind = "SICK's pairs of sentences"
+    elif _is_json_object(line):
+        kind = "JSON"
+    else:
+        return
+    raise _malformed(path, number, f"this is {kind}, expected columns, a word and its tag a line")
+
+
+def _is_json_object(line: str) -> bool:
+    """Whether a line is an object with something in it; `{ }` may be a word and its tag."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and bool(values)
 
 
 def _checked_width(path: Path, line: int, columns: list[str], word: int, tag: int) -> int:

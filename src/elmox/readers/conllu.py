@@ -70,6 +70,22 @@ def read_conllu(path: Path) -> list[TreebankSentence]:
     return sentences
 
 
+def is_treebank_line(line: str) -> bool:
+    """Whether a line begins a sentence of CoNLL-U, and surely nothing else.
+
+    Either a comment that every treebank has, or the first word: ten columns, its number and its
+    head's among them (a multiword token there has none).
+    """
+    if line.startswith(("# text =", "# sent_id =", "# newdoc", "# newpar")):
+        return True
+    columns = line.removesuffix("\n").split("\t")
+    if len(columns) != NUM_COLUMNS:
+        return False
+    found, head = _ID.fullmatch(columns[0]), columns[6]
+    is_number = found is not None and found[1] == "1" and found[2] != "."
+    return is_number and (head == UNSPECIFIED or _NUMBER.fullmatch(head) is not None)
+
+
 class _Row(NamedTuple):
     """A line with a word, a multiword token or an empty node on it."""
 

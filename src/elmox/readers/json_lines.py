@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from elmox.errors import ElmoxError
 from elmox.readers.open_text import open_text
+from elmox.text.json_text import check_json_text
 
 Item = TypeVar("Item")
 
@@ -49,4 +50,5 @@ def _object(line: str) -> dict[str, Any]:
         raise ElmoxError(f"not JSON: {error}") from None
     if not isinstance(values, dict):
         raise ElmoxError(f"a {type(values).__name__}, expected an object")
+    check_json_text(line, values)
     return values

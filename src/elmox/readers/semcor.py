@@ -7,14 +7,13 @@
 speech. Keys may be as SemCor itself writes them, see `sense_keys`.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from elmox.errors import ElmoxError
-from elmox.readers.open_text import open_text
+from elmox.readers.json_lines import read_json_lines
 from elmox.readers.senses import SenseSentence, SenseTag, entry_of, split_unit
 
 _MARKER = re.compile(r"\((?:a|p|ip)\)")
@@ -22,14 +21,7 @@ _MARKER = re.compile(r"\((?:a|p|ip)\)")
 
 def read_semcor(path: Path) -> Iterator[SenseSentence]:
     """Read the sentences of a file, plain or compressed."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.isspace():
-                continue
-            try:
-                yield _sentence(line)
-            except ElmoxError as error:
-                raise ElmoxError(f"{path}, line {number}: {error}") from None
+    return read_json_lines(path, _sentence)
 
 
 def sense_keys(text: str) -> tuple[str, ...]:
@@ -43,10 +35,10 @@ def sense_keys(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{lemma}%{tail}" for tail in tails.split(";")))
 
 
-def _sentence(line: str) -> SenseSentence:
+def _sentence(values: dict[str, Any]) -> SenseSentence:
     words: list[str] = []
     tags: list[SenseTag] = []
-    for token, sense in zip(*_columns(line), strict=True):
+    for token, sense in zip(*_columns(values), strict=True):
         start = len(words)
         words += split_unit(token)
         if sense is not None:
@@ -58,13 +50,7 @@ def _sentence(line: str) -> SenseSentence:
     return SenseSentence(tuple(words), tuple(tags))
 
 
-def _columns(line: str) -> tuple[list[str], list[str | None]]:
-    try:
-        values: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ElmoxError(f"not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise ElmoxError(f"a {type(values).__name__}, expected an object with tokens and sense")
+def _columns(values: dict[str, Any]) -> tuple[list[str], list[str | None]]:
     tokens, senses = values.get("tokens"), values.get("sense")
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise ElmoxError("expected tokens, a list of strings")

@@ -17,6 +17,7 @@ from elmox.errors import ElmoxError
 from elmox.readers.json_lines import string_field
 from elmox.readers.open_text import open_text
 from elmox.readers.questions import Answer, Question
+from elmox.text.json_text import check_json_text
 
 
 def read_squad(path: Path) -> list[Question]:
@@ -47,7 +48,8 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, Any]]:
     """The paragraphs of all articles, each with its place in words."""
     with open_text(path) as file:
         try:
-            values = json.load(file)
+            text = file.read()
+            values = json.loads(text)
         except json.JSONDecodeError as error:
             raise ElmoxError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
         except UnicodeDecodeError:  # `open_text` says so
@@ -58,6 +60,7 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, Any]]:
             raise ElmoxError(f"{path} is nested too deeply, expected SQuAD's JSON") from None
     where = "the whole"
     try:
+        check_json_text(text, values)
         for article_number, article in enumerate(_list_field(values, "data"), start=1):
             where = f"article {article_number}"
             for number, paragraph in enumerate(_list_field(article, "paragraphs"), start=1):

@@ -84,9 +84,10 @@ def read_sentiment(path: Path) -> Iterator[SentimentTree]:
     """Read the sentences of a file of the sentiment treebank, plain or compressed.
 
     Raises:
-        ElmoxError: as `read_trees`, or a label is none of 0 to 4.
+        ElmoxError: as `read_trees`, or a label is none of 0 to 4, or there is no tree.
     """
     labels = tuple(map(str, range(len(SENTIMENTS))))
+    line = 0
     for line, tree in _trees(path):
         words, phrases = spans(tree)
         for phrase in phrases:
@@ -94,6 +95,8 @@ def read_sentiment(path: Path) -> Iterator[SentimentTree]:
                 problem = f"the label {phrase.label!r}, expected a sentiment from 0 to 4"
                 raise ElmoxError(f"{path}, line {line}: {problem}")
         yield SentimentTree(words, int(tree.label), phrases)
+    if not line:
+        raise ElmoxError(f"{path} has no sentences: expected trees, like (4 (2 It) (4 works))")
 
 
 def spans(tree: Tree) -> tuple[tuple[str, ...], tuple[Phrase, ...]]:

@@ -20,7 +20,6 @@ Shapes: N sentences, T words of the longest, P words of a document, W widths of 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,48 +32,19 @@ from torch import Tensor, nn
 from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.model.transfer import to_device
-from elmox.readers.conll2012 import AnnotatedDocument, Mention, read_conll2012
+from elmox.readers.conll2012 import Mention, read_conll2012
 from elmox.settings import above, at_least, share
 from elmox.tasks.antecedents import AntecedentScorer, antecedent_loss, right_antecedents
+from elmox.tasks.documents import Clusters, Document, annotated, untold
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import Encoder, SharedDropout
 from elmox.tasks.mentions import Mentions, MentionScorer
+from elmox.tasks.questions import Documents, Questions
 from elmox.tasks.scores.coreference import score_coreference
-from elmox.tasks.task import DOCUMENT
 from elmox.tasks.texts import Sentence
-
-Clusters = tuple[tuple[Mention, ...], ...]  # entities, each all its mentions
+from elmox.train.log import Say
 
 LARGEST_WIDTH = 50  # words of a mention: more would be a mistake, and fill the memory
-
-
-@dataclass(frozen=True)
-class Document:
-    """A tokenised document.
-
-    Attributes:
-        sentences: none of them empty.
-        clusters: its entities; mentions by their places in the document.
-        speakers: who says each word; nothing where nobody knows.
-    """
-
-    sentences: tuple[tuple[str, ...], ...]
-    clusters: Clusters = ()
-    speakers: tuple[str, ...] = ()
-
-    def part(self, start: int, stop: int) -> "Document":
-        """Some of its sentences, with the mentions that are in them."""
-        first, end = (sum(map(len, self.sentences[:place])) for place in (start, stop))
-        clusters = (
-            tuple(
-                Mention(own.start - first, own.stop - first)
-                for own in cluster
-                if first <= own.start and own.stop <= end
-            )
-            for cluster in self.clusters
-        )
-        there = tuple(sorted(cluster for cluster in clusters if cluster))
-        return Document(self.sentences[start:stop], there, self.speakers[first:end])
 
 
 @dataclass(frozen=True)
@@ -141,7 +111,7 @@ class Coreference:
 
     name = "coref"
     metric = "f1"
-    asks: tuple[str, ...] = DOCUMENT
+    asks: Questions = Documents()
     tokenizer: str | None = None
 
     def read(self, path: Path) -> list[Document]:
@@ -152,32 +122,43 @@ class Coreference:
             files = [own for own in names if own.is_file() and not own.name.startswith(".")]
             if not files:
                 raise ElmoxError(f"{path} has no files with conll in their names: give CoNLL-2012")
-        documents = (_document(own) for file in files for own in read_conll2012(file))
+        documents = (annotated(own) for file in files for own in read_conll2012(file))
         found = [own for own in documents if own.sentences]
         if not any(own.clusters for own in found):
             raise ElmoxError(f"{path} has no entities: expected CoNLL-2012 with coreference")
         return found
 
     def training_examples(
-        self, examples: Sequence[Document], settings: Mapping[str, Any]
+        self,
+        examples: Sequence[Document],
+        settings: Mapping[str, Any],
+        say: Say = lambda message: None,
     ) -> list[Document]:
         """Documents, or as few equal parts of them as there must be.
 
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
+            say: told how many links are from one part to another, if any are.
         """
         most = validated(CoreferenceSettings, settings, "the recipe's [head]").sentences
-        found = []
-        for own in examples:
-            count = -(-len(own.sentences) // most)
-            bounds = [len(own.sentences) * place // count for place in range(count + 1)]
-            found += [own.part(start, stop) for start, stop in pairwise(bounds)]
+        found = [part for own in examples for part in own.parts(most)]
+        links, left = (sum(own.num_links for own in those) for those in (examples, found))
+        if links and not left:
+            raise ElmoxError(
+                f"head.sentences is {most}: documents in parts of so many sentences have none of "
+                f"their {links:,} links between mentions left to learn from: raise head.sentences"
+            )
+        if left < links:
+            say(
+                f"{links - left:,} of {links:,} links between mentions are not learned from: they "
+                f"lead from one part of a document to another (head.sentences is {most})"
+            )
         return found
 
     def unlabelled(self, values: Mapping[str, Any]) -> Document:
-        """A document of which nothing is known."""
-        return Document(tuple(tuple(own) for own in values["sentences"]))
+        """A document, perhaps with `speakers`: for each sentence a name, or a name a word."""
+        return untold(values["sentences"], values.get("speakers"))
 
     def sentences(self, example: Document) -> Sequence[Sentence]:
         """Those of the document."""
@@ -332,11 +313,6 @@ def linked(mentions: Sequence[Mention], offsets: Sequence[int]) -> Clusters:
             clusters[number].append(mention)
     distinct = {id(own): tuple(own) for own in clusters.values()}
     return tuple(sorted(distinct.values()))
-
-
-def _document(own: AnnotatedDocument) -> Document:
-    speakers = tuple(name for sentence in own.sentences for name in sentence.speakers)
-    return Document(tuple(sentence.words for sentence in own.sentences), own.clusters, speakers)
 
 
 def _speakers(document: Document) -> NDArray[np.int64]:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,7 @@ from elmox.files import (
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model, write_model
 from elmox.tensors import digest, read_tensors, write_tensors
-from elmox.train.log import MetricsLog
-
-Say = Callable[[str], None]
+from elmox.train.log import MetricsLog, Say
 
 MODEL = "model"
 PROGRESS = "progress"

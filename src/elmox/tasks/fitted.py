@@ -9,10 +9,8 @@ from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
 from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.model import TaskModel, read_model
-from elmox.tasks.task import DOCUMENT
 from elmox.tasks.texts import Sentence
 from elmox.text.batches import in_chunks
-from elmox.text.sentences import split_sentences
 from elmox.text.tokenize import get_tokenizer
 
 WORDS_AT_ONCE = 2**15  # whose layers are held in memory
@@ -79,17 +77,14 @@ class Fitted:
         """What the model says about each question, as `elmox tag` prints it.
 
         Args:
-            questions: with the texts that the task asks for, as tokens or as strings, which the
-                tokeniser splits. A document is a list of such sentences, or all sentences of
-                `text`, or the one sentence that `tokens` are; empty ones are left out. Other keys
-                come back with the answer; where a text is empty, they are all that comes back.
+            questions: with the texts that the task asks for (`questions.py`), as tokens or as
+                strings, which the tokeniser splits. Other keys come back with the answer; where a
+                text is empty, they are all that comes back.
         """
         tokenised = [self._tokenised(question) for question in questions]
         chosen = [number for number, own in enumerate(tokenised) if own is not None]
         examples = [self.task.unlabelled(tokenised[number] or {}) for number in chosen]
-        texts = set(self.task.asks)
-        if self.task.asks in (("tokens",), DOCUMENT):
-            texts |= {"text", "tokens"}
+        texts = {*self.task.asks.keys, *self.task.asks.instead}
         answers = [{k: v for k, v in own.items() if k not in texts} for own in questions]
         found = self.answers(examples)
         for number, example, answer in zip(chosen, examples, found, strict=True):
@@ -105,34 +100,15 @@ class Fitted:
 
     def _tokenised(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
         """The same with its texts split into tokens; None where one of them is empty."""
-        values = dict(question)
         asks = self.task.asks
+        values = asks.filled(question)
         values["strings"] = {key: own for key, own in question.items() if isinstance(own, str)}
-        if "tokens" not in values and "text" in values:
-            values["tokens"] = values["text"]
-        if asks == DOCUMENT and "sentences" not in values and "tokens" in values:
-            text = values["tokens"]
-            values["sentences"] = split_sentences(text) if isinstance(text, str) else [text]
-        for key in asks:
+        for key in asks.keys:
             if key not in values:
-                raise ElmoxError(f"{self.task.name} asks for {', '.join(asks)}: {key} is missing")
-            text = values[key]
-            values[key] = self._document(text) if asks == DOCUMENT else self._tokens(key, text)
-        return values if all(values[key] for key in asks) else None
-
-    def _document(self, sentences: Any) -> list[Sentence]:
-        """Sentences as tokens, but for empty ones."""
-        if not isinstance(sentences, list | tuple):
-            raise ElmoxError(f"sentences is {sentences!r:.60}, expected a list of sentences")
-        return [own for text in sentences if (own := self._tokens("a sentence", text))]
-
-    def _tokens(self, key: str, text: Any) -> Sentence:
-        """The tokens of a text that the key has."""
-        if isinstance(text, str):
-            return self.tokenize(text)
-        if not isinstance(text, list | tuple) or not all(isinstance(t, str) for t in text):
-            raise ElmoxError(f"{key} is {text!r:.60}, expected a text or a list of tokens")
-        return text
+                wanted = ", ".join(asks.keys)
+                raise ElmoxError(f"{self.task.name} asks for {wanted}: {key} is missing")
+            values[key] = asks.split(key, values[key], self.tokenize)
+        return values if all(values[key] for key in asks.keys) else None
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
         """What the model says about each example, whose labels it does not look at."""

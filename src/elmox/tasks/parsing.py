@@ -26,6 +26,7 @@ from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import Encoder, SharedDropout
 from elmox.tasks.padding import padded_labels
+from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.dependencies import score_parses
 from elmox.tasks.spanning_tree import best_tree
 from elmox.tasks.texts import Sentence
@@ -88,7 +89,7 @@ class Parsing:
     def __init__(self, name: str = "parse") -> None:
         self.name = name
         self.metric = "las"
-        self.asks: tuple[str, ...] = ("tokens",)
+        self.asks: Questions = Sentences()
         self.tokenizer: str | None = None
 
     def read(self, path: Path) -> list[TreebankSentence]:

@@ -40,9 +40,11 @@ from elmox.tasks.passages import (
     tokenised_questions,
     untold_question,
 )
+from elmox.tasks.questions import Questions, Texts
 from elmox.tasks.scores.squad import score_squad, score_squad2
 from elmox.tasks.texts import Sentence
 from elmox.tasks.trilinear import BiAttention, SelfAttention
+from elmox.train.log import Say
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class QuestionAnswering:
     def __init__(self, name: str = "qa") -> None:
         self.name = name
         self.metric = "f1"
-        self.asks: tuple[str, ...] = ("question", "context")
+        self.asks: Questions = Texts("question", "context")
         self.tokenizer: str | None = TOKENIZER
 
     def read(self, path: Path) -> list[TextQuestion]:
@@ -106,13 +108,17 @@ class QuestionAnswering:
         return tokenised_questions(read_subjqa(path) if is_csv else read_squad(path))
 
     def training_examples(
-        self, examples: Sequence[TextQuestion], settings: Mapping[str, Any]
+        self,
+        examples: Sequence[TextQuestion],
+        settings: Mapping[str, Any],
+        say: Say = lambda message: None,
     ) -> list[TextQuestion]:
         """What is learned from.
 
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
+            say: told nothing: the model's description counts what is left out.
         """
         own = _settings(settings)
         found = [cropped(e, own.longest_context) for e in examples if _is_learned(e, own)]

@@ -36,8 +36,10 @@ from elmox.tasks.classifier import (
 )
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import BiLstm, PackedOrder
+from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.classification import score_labels
 from elmox.tasks.texts import Sentence
+from elmox.train.log import Say
 
 POLARITIES = ("negative", "positive")
 NEUTRAL = SENTIMENTS.index("neutral")
@@ -107,7 +109,7 @@ class Sentiment:
     def __init__(self, name: str = "sst") -> None:
         self.name = name
         self.metric = "accuracy"
-        self.asks: tuple[str, ...] = ("tokens",)
+        self.asks: Questions = Sentences()
         self.tokenizer: str | None = None
 
     def read(self, path: Path) -> list[Opinion]:
@@ -115,13 +117,17 @@ class Sentiment:
         return [Opinion(own.words, own.label, own.phrases) for own in read_sentiment(path)]
 
     def training_examples(
-        self, examples: Sequence[Opinion], settings: Mapping[str, Any]
+        self,
+        examples: Sequence[Opinion],
+        settings: Mapping[str, Any],
+        say: Say = lambda message: None,
     ) -> list[Opinion]:
         """What is learned from: each distinct phrase once, from single words to whole sentences.
 
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
+            say: told nothing.
         """
         own = validated(SentimentSettings, settings, "the recipe's [head]")
         texts = [(example.words, example.sentiment) for example in examples]

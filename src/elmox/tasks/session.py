@@ -29,8 +29,7 @@ from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.task import LearnsFromOthers
 from elmox.tasks.texts import Words, frequent_words
-
-Say = Callable[[str], None]
+from elmox.train.log import Say
 
 SHARE_SEED = 0  # the same examples whatever the seed of a fit: shares are nested
 
@@ -134,7 +133,7 @@ class TaskSession:
         make(recipe.fit.seed)  # what is wrong with a recipe shows before layers are computed
         parts = dict(self._examples)
         if isinstance(task, LearnsFromOthers):
-            parts["train"], chosen = task.training_examples(train, recipe.head), None
+            parts["train"], chosen = task.training_examples(train, recipe.head, self._say), None
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
         layers = {part: self._part_layers(recipe.elmo, part, own) for part, own in parts.items()}

@@ -57,17 +57,18 @@ def scheme_of(tags: Iterable[Sequence[str]]) -> Scheme:
     Raises:
         ElmoxError: a tag belongs to no scheme, like those of parts of speech.
     """
-    against_bio = against_iob1 = 0
+    is_bioul, against_bio, against_iob1 = False, 0, 0
     for sentence in tags:
         before = _Tag(OUTSIDE, "")
         for tag in sentence:
             now = _split(tag, "BIOUL")
-            if now.prefix in ("U", "L"):
-                return "BIOUL"
+            is_bioul |= now.prefix in ("U", "L")
             inside = before.prefix != OUTSIDE and before.label == now.label
             against_bio += now.prefix == "I" and not inside
             against_iob1 += now.prefix == "B" and not inside
             before = now
+    if is_bioul:
+        return "BIOUL"
     return "IOB1" if against_iob1 < against_bio else "BIO"
 
 

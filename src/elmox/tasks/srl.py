@@ -31,6 +31,7 @@ from elmox.readers.propositions import CONTINUED, PREDICATE, Argument, Propositi
 from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.highway_lstm import HighwayLstm, Packing
+from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.srl import score_roles
 from elmox.tasks.texts import Sentence
 
@@ -80,7 +81,7 @@ class SemanticRoles:
 
     name = "srl"
     metric = "f1"
-    asks: tuple[str, ...] = ("tokens",)
+    asks: Questions = Sentences()
     tokenizer: str | None = None
 
     def read(self, path: Path) -> list[RoleSentence]:

@@ -5,6 +5,7 @@ bidirectional LSTMs, then a CRF whose transitions are those that the tags' schem
 `elmo.place = "middle"`, ELMo joins after the first layer, where TagLM had it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.model.transfer import to_device
 from elmox.readers.columns import TaggedSentence, read_columns
-from elmox.readers.conllu import read_conllu
+from elmox.readers.conllu import UNSPECIFIED, read_conllu
 from elmox.settings import at_least, share
 from elmox.tasks.crf import Crf
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import Encoder
 from elmox.tasks.padding import padded_labels
+from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.accuracy import score_tags
 from elmox.tasks.scores.span_f1 import score_spans
 from elmox.tasks.spans import (
@@ -36,6 +38,27 @@ from elmox.tasks.spans import (
 from elmox.tasks.texts import Sentence
 
 ANY_SCHEME: Scheme = "BIOUL"  # read as this, tags of the other schemes spell the same spans
+
+_SPAN_TAG = re.compile("[BIULES]-.+")
+
+
+def _check_spans(path: Path, examples: Sequence[TaggedSentence]) -> None:
+    """Refuse tags that spell no spans."""
+    for number, own in enumerate(examples, start=1):
+        try:
+            scheme_of([own.tags])
+        except ElmoxError as error:
+            raise ElmoxError(f"{path}, sentence {number}: {error}") from None
+
+
+def _refuse_spans(path: Path, examples: Sequence[TaggedSentence]) -> None:
+    """Refuse tags all of which spell spans: no inventory of parts of speech is like that."""
+    tags = {tag for own in examples for tag in own.tags} - {OUTSIDE}
+    if tags and all(_SPAN_TAG.fullmatch(tag) for tag in tags):
+        raise ElmoxError(
+            f"{path}: the tags spell spans, {min(tags)!r} among them, expected parts of speech in "
+            "the last column: put them there, or use chunk or ner"
+        )
 
 
 @dataclass(frozen=True)
@@ -81,7 +104,7 @@ class Tagging:
     def __init__(self, name: str, spans: bool) -> None:
         self.name = name
         self.metric = "f1" if spans else "accuracy"
-        self.asks: tuple[str, ...] = ("tokens",)
+        self.asks: Questions = Sentences()
         self.tokenizer: str | None = None
         self._spans = spans
 
@@ -93,8 +116,12 @@ class Tagging:
             raise ElmoxError(f"{path} is a treebank: {self.name} reads CoNLL columns")
         else:
             examples = [TaggedSentence(own.words, own.upos) for own in read_conllu(path)]
+            if all(tag == UNSPECIFIED for own in examples for tag in own.tags):
+                raise ElmoxError(f"{path} has no tags, all are {UNSPECIFIED}: expected UPOS")
         if self._spans:
-            scheme_of(own.tags for own in examples)  # refuses what spells no spans
+            _check_spans(path, examples)
+        else:
+            _refuse_spans(path, examples)
         return examples
 
     def unlabelled(self, values: Mapping[str, Any]) -> TaggedSentence:

@@ -7,12 +7,12 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from torch import Tensor, nn
 
 from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.questions import Questions
 from elmox.tasks.texts import Sentence
+from elmox.train.log import Say
 
 Example = TypeVar("Example")
 Answer = TypeVar("Answer", contravariant=True)
-
-DOCUMENT = ("sentences",)  # what tasks ask for that are about whole documents
 
 
 class Head(Protocol):
@@ -33,15 +33,14 @@ class Task(Protocol[Example, Answer]):
     Attributes:
         name: as `elmox fit NAME` takes it.
         metric: which of the scores counts; the higher, the better.
-        asks: the texts of a question, by their keys in a JSON line: `tokens`, or `premise` and
-            `hypothesis`. A task that asks for `tokens` alone takes plain text as well, and so does
-            one that asks for a document, which is all the sentences of a text.
+        asks: what it is asked: sentences, documents, or several texts by their names. All that
+            reads questions goes by that.
         tokenizer: that splits the strings of its files; None where files have tokens.
     """
 
     name: str
     metric: str
-    asks: tuple[str, ...]
+    asks: Questions
     tokenizer: str | None
 
     def read(self, path: Path) -> list[Example]:
@@ -52,10 +51,9 @@ class Task(Protocol[Example, Answer]):
         """An example of text alone, to be answered.
 
         Args:
-            values: a JSON line's, with the texts that `asks` names as lists of tokens, or of
-                sentences of a document, none of them empty; and `strings`, what was given as a
-                string, by its key. Raises `ElmoxError` where anything else that the task needs is
-                not right.
+            values: a JSON line's, with what `asks.keys` names, none of it empty, as `asks.split`
+                gives it; and `strings`, what was given as a string, by its key. Raises
+                `ElmoxError` where anything else that the task needs is not right.
         """
         ...
 
@@ -88,12 +86,16 @@ class LearnsFromOthers(Protocol[Example]):
     """A task that learns from other examples than its files have: phrases, or parts of texts."""
 
     def training_examples(
-        self, examples: Sequence[Example], settings: Mapping[str, Any]
+        self,
+        examples: Sequence[Example],
+        settings: Mapping[str, Any],
+        say: Say = lambda message: None,
     ) -> list[Example]:
         """What is learned from.
 
         Args:
             examples: of the training file, or a share of them.
             settings: the recipe's, under `[head]`.
+            say: told what of the examples is lost by that, where it is worth a line.
         """
         ...

@@ -1,0 +1,69 @@
+"""How questions are written: sentences, documents and named texts, in plain text and in JSON."""
+
+import pytest
+
+from elmox.tasks.questions import Documents, Question, Questions, Sentences, Texts
+from elmox.tasks.registry import TASKS, find_task
+
+LINES = [[], [["a", "b"]], [["c"], ["d"]], [], [], [["e"]], []]
+
+
+def of_lines(asks: Questions) -> list[Question] | None:
+    found = asks.of_lines(LINES)
+    return None if found is None else [*found]
+
+
+def test_plain_text() -> None:
+    sentences = [["a", "b"], ["c"], ["d"], ["e"]]
+    assert of_lines(Sentences()) == [{"tokens": own} for own in sentences]
+    assert of_lines(Documents()) == [{"sentences": sentences[:3]}, {"sentences": sentences[3:]}]
+    assert of_lines(Texts("premise", "hypothesis")) is None
+    assert [*Documents().of_lines([[], []])] == []
+    assert [*Documents().of_lines([])] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "sentences"),
+    [
+        ({"text": "He ran. She sat.", "id": 1}, [["He", "ran."], ["She", "sat."]]),
+        ({"text": "", "id": 1}, []),
+        ({"tokens": "He ran. She sat.", "id": 1}, None),
+        ({"tokens": ["a"], "text": "He ran.", "id": 1}, None),
+        ({"text": ["a"], "id": 1}, None),
+    ],
+)
+def test_json_lines(values: Question, sentences: list[list[str]] | None) -> None:
+    """Running text is as many questions as it has sentences, where questions are sentences."""
+    found = [*Sentences().of_object(values, str.split)]
+    if sentences is None:
+        assert found == [values]
+    else:
+        assert found == [{"tokens": own, "id": 1} for own in sentences]
+    assert [*Documents().of_object(values, str.split)] == [values]
+    assert [*Texts("text", "tokens").of_object(values, str.split)] == [values]
+
+
+@pytest.mark.parametrize(
+    ("question", "sentences"),
+    [
+        ({"sentences": ["a b", [], ["c"]], "text": "other"}, [["a", "b"], [], ["c"]]),
+        ({"text": "He ran. She sat."}, [["He", "ran."], ["She", "sat."]]),
+        ({"tokens": ["He", "ran"], "text": "other"}, [["He", "ran"]]),
+        ({"tokens": "He ran. She sat."}, [["He", "ran."], ["She", "sat."]]),
+        ({"sentences": [[], " "]}, []),
+        ({"text": ""}, []),
+    ],
+)
+def test_documents(question: Question, sentences: list[list[str]]) -> None:
+    asks = Documents()
+    values = asks.filled(question)
+    assert asks.split("sentences", values["sentences"], str.split) == sentences
+
+
+def test_every_task_says_what_it_is_asked() -> None:
+    """What is there instead is never what a task reads itself."""
+    for name in TASKS:
+        asks = find_task(name).asks
+        assert asks.keys
+        assert not {*asks.keys} & {*asks.instead}
+        assert asks.filled({"id": 1}) == {"id": 1}
