@@ -243,7 +243,8 @@ def _with_the_original(compared: Sequence[Compared]) -> list[str]:
 
 
 def _what_was_tried(compared: Sequence[Compared]) -> list[str]:
-    names = list(COLUMNS)
+    is_at_hand = any(own.cells[ORIGINAL].records for own in compared)
+    names = [name for name in COLUMNS if is_at_hand or name != ORIGINAL]
     rows = []
     for own in compared:
         for number, trial in enumerate(own.plan.trials):

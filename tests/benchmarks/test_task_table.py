@@ -152,7 +152,7 @@ def test_a_column_of_the_original_size(setup: "Setup", tmp_path: Path) -> None:
         do_all(setup, ["original"], num_trials=1, num_seeds=1)
     do_all(setup, ["none", "mix"], num_trials=1, num_seeds=1)
     write_report(setup.work, document, tmp_path / "tasks.json")
-    assert "With the original size" not in document.read_text("utf-8")
+    assert "original size" not in document.read_text("utf-8")
 
     both = replace(setup, original=str(other))
     assert both.digest("original") != both.digest("elmo")

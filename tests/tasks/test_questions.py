@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmox.tasks.questions import Documents, Question, Questions, Sentences, Texts
+from elmox.tasks.questions import Documents, NamedTexts, Question, Questions, Sentences
 from elmox.tasks.registry import TASKS, find_task
 
 LINES = [[], [["a", "b"]], [["c"], ["d"]], [], [], [["e"]], []]
@@ -17,7 +17,7 @@ def test_plain_text() -> None:
     sentences = [["a", "b"], ["c"], ["d"], ["e"]]
     assert of_lines(Sentences()) == [{"tokens": own} for own in sentences]
     assert of_lines(Documents()) == [{"sentences": sentences[:3]}, {"sentences": sentences[3:]}]
-    assert of_lines(Texts("premise", "hypothesis")) is None
+    assert of_lines(NamedTexts("premise", "hypothesis")) is None
     assert [*Documents().of_lines([[], []])] == []
     assert [*Documents().of_lines([])] == []
 
@@ -40,7 +40,7 @@ def test_json_lines(values: Question, sentences: list[list[str]] | None) -> None
     else:
         assert found == [{"tokens": own, "id": 1} for own in sentences]
     assert [*Documents().of_object(values, str.split)] == [values]
-    assert [*Texts("text", "tokens").of_object(values, str.split)] == [values]
+    assert [*NamedTexts("text", "tokens").of_object(values, str.split)] == [values]
 
 
 @pytest.mark.parametrize(

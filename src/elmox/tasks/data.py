@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.model import TaskModel
 from elmox.tasks.task import Task
-from elmox.tasks.texts import TextBatch
+from elmox.tasks.texts import TextBatch, Texts
 
 POOL_BATCHES = 50  # batches' worth of examples that are sorted by length together
 MOST_WORDS = 2**16  # of a batch that is answered, with padding: a bound on memory
@@ -57,11 +57,12 @@ class TaskData:
         self._sentences = [
             [places[tuple(own)] for own in model.task.sentences(example)] for example in examples
         ]
-        self._texts = model.texts(distinct, layers)
+        self._chosen = np.arange(len(examples)) if chosen is None else chosen
+        used = {i for example in self._chosen for i in self._sentences[example]}
+        self._texts = Texts(distinct, model.words, layers, np.array(sorted(used), np.int64))
         self._sizes = np.array(
             [max((int(self._texts.lengths[i]) for i in own), default=0) for own in self._sentences]
         )
-        self._chosen = np.arange(len(examples)) if chosen is None else chosen
 
     def digest(self) -> str:
         """Of all examples that are used, to tell these from others."""

@@ -35,7 +35,7 @@ from elmox.tasks.classifier import (
 )
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.encoder import BiLstm, PackedOrder, SharedDropout
-from elmox.tasks.questions import Questions, Texts
+from elmox.tasks.questions import NamedTexts, Questions
 from elmox.tasks.scores.classification import score_labels
 from elmox.tasks.texts import Sentence
 from elmox.text.tokenize import get_tokenizer
@@ -89,7 +89,7 @@ class Entailment:
     def __init__(self, name: str = "nli") -> None:
         self.name = name
         self.metric = "accuracy"
-        self.asks: Questions = Texts("premise", "hypothesis")
+        self.asks: Questions = NamedTexts("premise", "hypothesis")
         self.tokenizer: str | None = TOKENIZER
 
     def read(self, path: Path) -> list[EntailmentPair]:

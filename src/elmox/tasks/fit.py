@@ -2,7 +2,8 @@
 
 AdamW on the task's own weights, and on a biLM's where the recipe says so; the best epoch by the dev
 data's score is what stays. An epoch depends on seed and epoch alone, and after each one all is
-saved: an interrupted fit goes on with the very numbers of an undisturbed one.
+saved: an interrupted fit goes on with the very numbers of an undisturbed one (a GPU adds up some
+gradients in any order: there, but for the last bits).
 """
 
 import hashlib
@@ -29,6 +30,7 @@ from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model, write_model
 from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog, Say
+from elmox.train.memory import memory_explained
 
 MODEL = "model"
 PROGRESS = "progress"
@@ -81,8 +83,9 @@ def fit(
         refuse_existing(out / MODEL, force=False)
     run = _Fit(model, train, dev, out, say)
     try:
-        while not run.is_over():
-            run.epoch()
+        with memory_explained("lower fit.batch_size"):
+            while not run.is_over():
+                run.epoch()
     finally:
         run.close()
     best = read_model(out / MODEL).to(model.device)

@@ -36,10 +36,17 @@ class LayerBatches:
     Args:
         layers: of all its sentences.
         lengths: (S,) their words.
+        used: places of the sentences that may be asked for; None for all.
     """
 
-    def __init__(self, layers: StoredLayers, lengths: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        layers: StoredLayers,
+        lengths: NDArray[np.int64],
+        used: NDArray[np.int64] | None = None,
+    ) -> None:
         self._layers, self._lengths = layers, lengths
+        self._used = np.arange(len(lengths)) if used is None else used
         self._tables: dict[torch.device, LayerTable | None] = {}
 
     def batch(self, chosen: Sequence[int], mask: NDArray[np.bool_], device: torch.device) -> Tensor:
@@ -50,50 +57,67 @@ class LayerBatches:
             mask: (N, T) true where one of them has a word.
             device: where they are wanted.
         """
-        if device not in self._tables:
-            self._tables[device] = self._table(device)
-        table = self._tables[device]
+        table = self.table(device)
         if table is None:
-            return to_device(self._padded(chosen, mask), device)
+            return to_device(self._padded(chosen, mask), device).float()
         return table.batch(chosen, mask)
 
-    def _table(self, device: torch.device) -> "LayerTable | None":
-        if device.type != "cuda":
-            return None
-        first = self._layers[0]
-        size = int(self._lengths.sum()) * first.shape[0] * first.shape[2] * first.itemsize
-        free, _ = torch.cuda.mem_get_info(device)
-        if size > GPU_SHARE * free:
-            return None
-        return LayerTable(self._layers, self._lengths, device)
+    def table(self, device: torch.device) -> "LayerTable | None":
+        """The table on a GPU; None for other devices, and where there is no room."""
+        if device not in self._tables:
+            has_room = device.type == "cuda" and self._size() <= GPU_SHARE * _free(device)
+            self._tables[device] = self._made(device) if has_room else None
+        return self._tables[device]
 
-    def _padded(self, chosen: Sequence[int], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    def _size(self) -> int:
+        first = self._layers[0]
+        width: int = first.shape[0] * first.shape[2] * first.itemsize
+        return width * int(self._lengths[self._used].sum())
+
+    def _made(self, device: torch.device) -> "LayerTable | None":
+        try:
+            return LayerTable(self._layers, self._lengths, self._used, device)
+        except torch.OutOfMemoryError:  # another process was faster
+            return None
+
+    def _padded(self, chosen: Sequence[int], mask: NDArray[np.bool_]) -> NDArray[np.floating]:
+        """In the precision that they are kept in: half as much is then sent."""
         own = [self._layers[i] for i in chosen]
-        padded = np.zeros((own[0].shape[0], *mask.shape, own[0].shape[2]), np.float32)
+        shape = own[0].shape[0], *mask.shape, own[0].shape[2]
+        padded: NDArray[np.floating] = np.zeros(shape, own[0].dtype)
         for row, found in enumerate(own):
             padded[:, row, : found.shape[1]] = found
         return padded
 
 
 class LayerTable:
-    """The words of all sentences, one after the other, in the precision that they are kept in.
+    """The words of sentences, one after the other, in the precision that they are kept in.
 
     Args:
-        layers: of the sentences.
+        layers: of all sentences.
         lengths: (S,) their words.
-        device: where the table is to lie.
+        used: places of those that are to be in the table.
+        device: where it is to lie.
     """
 
     def __init__(
-        self, layers: StoredLayers, lengths: NDArray[np.int64], device: torch.device
+        self,
+        layers: StoredLayers,
+        lengths: NDArray[np.int64],
+        used: NDArray[np.int64],
+        device: torch.device,
     ) -> None:
-        self._starts = np.cumsum(lengths) - lengths + 1  # row 0 is that of padding
+        own = lengths[used]
+        self._starts = np.zeros_like(lengths)
+        self._starts[used] = np.cumsum(own) - own + 1  # row 0 is that of padding
         first = layers[0]
         self._num_layers, self._dim = first.shape[0], first.shape[2]
         dtype = torch.from_numpy(np.empty(0, first.dtype)).dtype
         width = self._num_layers * self._dim
-        self._table = torch.zeros(1 + int(lengths.sum()), width, dtype=dtype, device=device)
-        for start, words in _blocks(layers, lengths):
+        self._table = torch.zeros(1 + int(own.sum()), width, dtype=dtype, device=device)
+        for places in _portions(used, own):
+            words = np.concatenate([np.asarray(layers[i]).swapaxes(0, 1) for i in places])
+            start = self._starts[places[0]]
             self._table[start : start + len(words)] = torch.from_numpy(words).flatten(1)
 
     def batch(self, chosen: Sequence[int], mask: NDArray[np.bool_]) -> Tensor:
@@ -104,15 +128,18 @@ class LayerTable:
         return by_layer.new_empty(by_layer.shape, dtype=torch.float32).copy_(by_layer)
 
 
-def _blocks(
-    layers: StoredLayers, lengths: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.floating]]]:
-    """Rows of the table, many at a time: the first one's place, and (words, L+1, D)."""
+def _free(device: torch.device) -> int:
+    """Bytes that are to be had: those of the GPU, and those that torch has in hand."""
+    in_hand = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + in_hand
+
+
+def _portions(places: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Places in portions of not too many words, a sentence at least."""
     ends = np.cumsum(lengths)
-    start = 0  # sentences that have been read
-    while start < len(lengths):
-        done = int(ends[start] - lengths[start])
-        stop = max(start + 1, int(np.searchsorted(ends, done + _WORDS_AT_ONCE, side="right")))
-        own = [np.asarray(layers[i]).swapaxes(0, 1) for i in range(start, stop)]
-        yield 1 + done, np.concatenate(own)
+    start = 0
+    while start < len(places):
+        most = ends[start] - lengths[start] + _WORDS_AT_ONCE
+        stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
+        yield places[start:stop]
         start = stop

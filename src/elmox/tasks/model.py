@@ -22,10 +22,9 @@ from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.finetuned import FinetunedElmo
-from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.texts import Sentence, TextBatch, Texts, Words
+from elmox.tasks.texts import TextBatch, Words
 from elmox.tensors import read_tensors, write_tensors
 
 MODEL_TYPE = "elmox-task"
@@ -159,10 +158,6 @@ class TaskModel(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
-
-    def texts(self, sentences: Sequence[Sentence], layers: StoredLayers | None) -> Texts:
-        """Sentences as this model reads them, with ELMo's layers if it has any."""
-        return Texts(sentences, self.words, layers)
 
     def loss(self, batch: TextBatch, examples: Sequence[Any]) -> Tensor:
         """What is minimised, the mix's penalty included: ()."""

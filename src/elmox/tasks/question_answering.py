@@ -40,7 +40,7 @@ from elmox.tasks.passages import (
     tokenised_questions,
     untold_question,
 )
-from elmox.tasks.questions import Questions, Texts
+from elmox.tasks.questions import NamedTexts, Questions
 from elmox.tasks.scores.squad import score_squad, score_squad2
 from elmox.tasks.texts import Sentence
 from elmox.tasks.trilinear import BiAttention, SelfAttention
@@ -99,7 +99,7 @@ class QuestionAnswering:
     def __init__(self, name: str = "qa") -> None:
         self.name = name
         self.metric = "f1"
-        self.asks: Questions = Texts("question", "context")
+        self.asks: Questions = NamedTexts("question", "context")
         self.tokenizer: str | None = TOKENIZER
 
     def read(self, path: Path) -> list[TextQuestion]:

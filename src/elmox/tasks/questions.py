@@ -119,7 +119,7 @@ class Documents:
         return found if any(found) else []
 
 
-class Texts:
+class NamedTexts:
     """Every question has several texts; a `Questions`."""
 
     instead: tuple[str, ...] = ()

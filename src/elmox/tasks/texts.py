@@ -83,9 +83,20 @@ class Texts:
     """
 
     def __init__(
-        self, sentences: Sequence[Sentence], words: Words, layers: StoredLayers | None
+        self,
+        sentences: Sequence[Sentence],
+        words: Words,
+        layers: StoredLayers | None,
+        used: NDArray[np.int64] | None = None,
     ) -> None:
-        """Look up and spell the words; `layers` are ELMo's, of these sentences."""
+        """Look up and spell the words.
+
+        Args:
+            sentences: all of them.
+            words: that the model has vectors for.
+            layers: ELMo's, of these sentences.
+            used: places of the sentences that may be asked for; None for all.
+        """
         self._sentences = sentences
         places: dict[str, int] = {}
         self._index = [
@@ -96,7 +107,7 @@ class Texts:
         self._spelling: Spelling = spell_bytes(list(places), MAX_CHARACTERS)
         self._learned = np.array([words.learned_id(word) for word in places], np.int64)
         self._static = np.array([words.static_id(word) for word in places], np.int64)
-        self._layers = None if layers is None else LayerBatches(layers, self.lengths)
+        self._layers = None if layers is None else LayerBatches(layers, self.lengths, used)
 
     def batch(self, chosen: Sequence[int], device: torch.device) -> TextBatch:
         """The chosen sentences, padded to the longest; at least one word wide."""

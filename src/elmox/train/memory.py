@@ -7,21 +7,18 @@ import torch
 
 from elmox.errors import ElmoxError
 
+_TRAINING = "raise train.accumulate, which changes no result, or lower train.rows or train.steps"
+
 
 @contextmanager
-def memory_explained() -> Iterator[None]:
+def memory_explained(advice: str = _TRAINING) -> Iterator[None]:
     """Turn torch's and Python's errors of exhausted memory into one line with advice."""
+    message = f"out of memory: {advice}"
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise ElmoxError(_ADVICE) from error
+        raise ElmoxError(message) from error
     except RuntimeError as error:
         if "DefaultCPUAllocator" not in str(error):
             raise
-        raise ElmoxError(_ADVICE) from error
-
-
-_ADVICE = (
-    "out of memory: raise train.accumulate, which changes no result, or lower train.rows or "
-    "train.steps"
-)
+        raise ElmoxError(message) from error
