@@ -5,6 +5,7 @@ They are processes like any other: they can be killed, and they share no memory.
 
 import multiprocessing
 import os
+import random
 import socket
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -29,13 +30,24 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
 
     All must end well. A restart, or an end of torchrun itself, needs the real one.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     ranks = [start(_be_rank, rank, num, port, function, arguments) for rank in range(num)]
     for process in ranks:
         process.join(timeout=120)
-    assert [process.exitcode for process in ranks] == [0] * num
+    codes = [process.exitcode for process in ranks]
+    assert codes == [0] * num, f"exit codes {codes} of ranks that meet at port {port}"
+
+
+def _free_port() -> int:
+    """A port that nobody takes before the ranks do.
+
+    The system gives out those from 32768 on, to every connection that is made meanwhile.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as free:
+            if free.connect_ex(("127.0.0.1", port)):  # nobody listens there
+                return port
+    raise RuntimeError("no free port among 100 between 20000 and 32000")
 
 
 def _be_rank(
