@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from elmox.ops.tf32 import tf32_products
 from elmox.tasks import highway_lstm
 from elmox.tasks.highway_lstm import HighwayLstm, Packing, Steps, TorchSteps
 
@@ -103,6 +104,19 @@ def test_the_way_there_and_back(
     assert found.dtype == dtype
     scale = expected.abs().amax(0).clamp(min=1)
     assert ((found.cpu().double() - expected).abs().amax(0) / scale).max() < TOLERANCE[dtype]
+
+
+def test_in_tf32_where_torch_is() -> None:
+    packing = packing_of(MANY_ROWS)
+    problem = Problem.random(MANY_ROWS, MANY_CELLS, masked=True)
+    expected = gone_through(TorchSteps, problem.to("cpu", torch.float64), packing, backward=True)
+    with tf32_products(torch.device("cuda")):
+        found = gone_through(TritonSteps, problem.to(DEVICE, torch.float32), packing, backward=True)
+    scale = expected.abs().amax(0).clamp(min=1)
+    difference = ((found.cpu().double() - expected).abs().amax(0) / scale).max()
+    assert difference < 5e-3
+    if DEVICE == "cuda":  # the interpreter knows no TF32
+        assert difference > TOLERANCE[torch.float32]
 
 
 @pytest.mark.parametrize("backward", [False, True])

@@ -34,7 +34,6 @@ _ELEMENTS = 8192  # of a block of pairs
 _ELEMENTS_A_WARP = 1024  # 32 registers of each thread
 _WORDS = tl.constexpr(128)  # at a time, where their order does not matter
 _INF = tl.constexpr(float("inf"))
-_NAN = tl.constexpr(float("nan"))
 
 
 def losses(
@@ -170,7 +169,7 @@ def _right_score(scores, tags, starts, ends, pairs, length, C: tl.constexpr):
         total += tl.load(pairs + previous * C + tag, mask=later, other=0.0)
         total += tl.load(scores + words * C + tag, mask=real, other=0.0)
         total += tl.load(ends + tag, mask=words == length - 1, other=0.0)
-        total += tl.where(given == tag, 0.0, _NAN)
+        total += tl.where(given == tag, 0.0, float("nan"))
     return tl.sum(total, 0)
 
 
@@ -324,7 +323,7 @@ def _find_best(
         tl.debug_barrier()
     ended = _sums(before, scores, length - 1, to, C) + tl.load(ends + to, mask=to < C, other=0.0)
     highest, tag = _highest(ended)
-    tl.store(best + sentence, tl.where(highest < _INF, highest, _NAN))
+    tl.store(best + sentence, tl.where(highest < _INF, highest, float("nan")))
     for first in range(length - 1, num_words, _WORDS):  # the last word and the padding
         words = first + tl.arange(0, _WORDS)
         tl.store(paths + words, tag, mask=words < num_words)

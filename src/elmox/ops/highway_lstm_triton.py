@@ -5,9 +5,9 @@ Here one program sums all five gates of a cell, so it can finish the step as wel
 the same form: first the product that brings the gradient of what the step gave, then the step's
 derivative. Kernels find a step's rows by numbers, so no views are made.
 
-A product is the sum of three in TF32, as exact as one in float32; everything else is float32. Each
-element is summed by one program in one order, so results repeat bit by bit. Only imported where
-Triton and a GPU are there.
+A product is in TF32 where torch's are, else the sum of three such, as exact as one in float32;
+everything else is float32. Each element is summed by one program in one order, so results repeat
+bit by bit. Only imported where Triton and a GPU are there.
 
 Shapes: R rows, P words of them all, N rows that have a word at a step, C cells; words are packed as
 `elmox.tasks.highway_lstm.Packing` says. Gate order: input, forget, output, carry, candidate.
@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from elmox.ops.sizes import num_blocks
+from elmox.ops.tf32 import triton_precision
 
 
 class Tiles(NamedTuple):
@@ -101,6 +102,7 @@ class _Launch:
     def __init__(self, kernel: Any, tiles: Tiles, num_cells: int) -> None:
         *self._tile, num_warps, num_stages = tiles
         self._kernel, self._num_cells = kernel, num_cells
+        self._precision = triton_precision()
         self._options = {"num_warps": num_warps, "num_stages": num_stages}
         self._num_blocks = num_blocks(num_cells, tiles.cells)
         self._compiled: Any = None
@@ -108,7 +110,7 @@ class _Launch:
     def __call__(self, num_rows: int, *given: Tensor | int | None) -> None:
         """One program for every block of rows and cells."""
         grid = (num_blocks(num_rows, self._tile[0]), self._num_blocks, 1)
-        arguments = (*given, self._num_cells, *self._tile)
+        arguments = (*given, self._num_cells, *self._tile, self._precision)
         if self._compiled is None:
             self._compiled = self._kernel[grid](*arguments, **self._options)
         else:
@@ -125,16 +127,12 @@ def _load(place, where):
     return tl.load(place, mask=where, other=0.0).to(tl.float32)
 
 
-@triton.jit
-def _plus_product(total, left, right):
-    return tl.dot(left, right, total, input_precision="tf32x3")
-
-
 @triton.jit(do_not_specialize=["start", "size", "before", "known"])
 def _read(
     products, cells, outputs, recurrent, mask,
     start, size, before, known,
     C: tl.constexpr, ROWS: tl.constexpr, CELLS: tl.constexpr, TERMS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Adds the hidden state's products to the gates, activates them, fills cell and output."""
     first = tl.program_id(0) * ROWS
@@ -158,11 +156,11 @@ def _read(
             h = _load(outputs + place_before + across, (rows < known) & (across < C))
             w = recurrent + columns * C + down
             real = (columns < C) & (down < C)
-            i = _plus_product(i, h, _load(w, real))
-            f = _plus_product(f, h, _load(w + C * C, real))
-            o = _plus_product(o, h, _load(w + 2 * C * C, real))
-            r = _plus_product(r, h, _load(w + 3 * C * C, real))
-            g = _plus_product(g, h, _load(w + 4 * C * C, real))
+            i = tl.dot(h, _load(w, real), i, PRECISION)
+            f = tl.dot(h, _load(w + C * C, real), f, PRECISION)
+            o = tl.dot(h, _load(w + 2 * C * C, real), o, PRECISION)
+            r = tl.dot(h, _load(w + 3 * C * C, real), r, PRECISION)
+            g = tl.dot(h, _load(w + 4 * C * C, real), g, PRECISION)
     i, f, o, r, g = tl.sigmoid(i), tl.sigmoid(f), tl.sigmoid(o), tl.sigmoid(r), _tanh(g)
     c = i * g + f * c
     output = past + r * (o * _tanh(c) - past)
@@ -182,6 +180,7 @@ def _go_back(
     products, cells, recurrent, mask, d_outputs, d_products, d_cells,
     start, size, before, known, after, common,
     C: tl.constexpr, ROWS: tl.constexpr, CELLS: tl.constexpr, TERMS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Fills the gradients of a step's products, those of the gates before activation.
 
@@ -216,7 +215,7 @@ def _go_back(
             for gate in tl.static_range(5):
                 d = _load(d_after + gate * C + across, there)
                 w = _load(recurrent + gate * C * C + down * C + columns, real)
-                d_output = _plus_product(d_output, d, w)
+                d_output = tl.dot(d, w, d_output, PRECISION)
     if mask is not None:
         d_output *= _load(mask + rows * C + columns, inside)
     d_memory = d_output * r

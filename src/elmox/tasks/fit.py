@@ -26,6 +26,7 @@ from elmox.files import (
     refuse_existing,
     to_json,
 )
+from elmox.ops.tf32 import tf32_products
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model, write_model
 from elmox.tensors import digest, read_tensors, write_tensors
@@ -83,7 +84,7 @@ def fit(
         refuse_existing(out / MODEL, force=False)
     run = _Fit(model, train, dev, out, say)
     try:
-        with memory_explained("lower fit.batch_size"):
+        with memory_explained("lower fit.batch_size"), tf32_products(model.device):
             while not run.is_over():
                 run.epoch()
     finally:
