@@ -13,6 +13,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from triton_interpreter import count_with_arrays
 
 from elmox.config import CharCnnConfig
 from elmox.model.char_cnn import CharCnn
@@ -28,18 +29,10 @@ from elmox.ops import char_cnn_triton, highway_triton  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _count_with_arrays() -> Iterator[None]:
-    """The interpreter's scalars are arrays of one number, which numpy >= 2.4 takes for no int."""
-    from triton.runtime import interpreter
-
-    patch_tensor = interpreter._patch_lang_tensor
-
-    def patch(tensor: Any, scope: Any) -> None:
-        patch_tensor(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(interpreter, "_patch_lang_tensor", patch)
+def interpreted() -> Iterator[None]:
+    """Where there is no GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        count_with_arrays(patch)
         yield
 
 

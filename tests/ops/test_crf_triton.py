@@ -1,7 +1,7 @@
 """The CRF's kernels against plain torch: on a GPU, else in Triton's interpreter on the CPU."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from triton_interpreter import count_with_arrays
 
 from elmox.tasks import crf
 from elmox.tasks.crf import Crf
@@ -27,26 +28,13 @@ NUM_TAGS = [1, 5, 17, 70] + [140, 256] * (DEVICE == "cuda")
 LENGTHS = [7, 1, 4, 2, 7, 3]
 
 
-def _count_with_arrays(patch: pytest.MonkeyPatch) -> None:
-    """The interpreter's scalars are arrays of one number, which numpy >= 2.4 takes for no int."""
-    from triton.runtime import interpreter
-
-    patch_tensor = interpreter._patch_lang_tensor
-
-    def patched(tensor: Any, scope: Any) -> None:
-        patch_tensor(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
-
-    patch.setattr(interpreter, "_patch_lang_tensor", patched)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def on_triton() -> Iterator[None]:
     """Everything but float64, whatever the device."""
     with pytest.MonkeyPatch.context() as patch:
         if DEVICE == "cpu":
             patch.setenv("TRITON_INTERPRET", "1")
-            _count_with_arrays(patch)
+            count_with_arrays(patch)
         reason = {torch.float64: "float64"}
         patch.setattr(crf, "why_not_triton", lambda like: reason.get(like.dtype))
         yield
