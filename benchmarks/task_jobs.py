@@ -1,4 +1,4 @@
-"""Jobs of the table as processes: several at a time, the largest first, until the time is over."""
+"""Jobs of the table as processes: several at a time, until the time is over."""
 
 import math
 import os
@@ -31,11 +31,6 @@ class Job(Protocol):
         """For people and log files."""
         ...
 
-    @property
-    def cost(self) -> float:
-        """Larger ones are begun first."""
-        ...
-
     def command(self, setup: Setup) -> list[str]:
         """The process's."""
         ...
@@ -50,10 +45,6 @@ class FitJob:
     @property
     def name(self) -> str:
         return self.fit.name
-
-    @property
-    def cost(self) -> float:
-        return self.fit.cost
 
     def command(self, setup: Setup) -> list[str]:
         fit = self.fit
@@ -84,6 +75,7 @@ class StudyJob:
 
     @property
     def cost(self) -> float:
+        """As a fit's."""
         if self.variant is None:
             return math.inf  # nothing but the table is left to do
         share = variants_of(self.study)[self.variant].share
@@ -104,6 +96,12 @@ class StudyJob:
         own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
         own += [] if self.variant is None else ["--variant", str(self.variant)]
         return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+
+
+def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob]) -> list[Job]:
+    """The order in which jobs are begun: the table's before the studies', the largest first."""
+    table = sorted(fits, key=lambda own: -own.fit.cost)
+    return [*table, *sorted(studies, key=lambda own: -own.cost)]
 
 
 def _passed_on(setup: Setup) -> list[str]:
@@ -134,7 +132,7 @@ def run_jobs(
     """Run jobs until there are none left, or the time is over.
 
     Args:
-        find: the jobs that can be done now; asked again whenever one has ended.
+        find: the jobs that can be done now, in their order; asked again whenever one has ended.
         setup: passed on to them.
         most: processes at a time.
         seconds: after which those that run are ended; they go on the next time.
@@ -160,7 +158,7 @@ def run_jobs(
             if over:
                 jobs = find()
             free = [own for own in jobs if own.name not in running and own.name not in failed]
-            for job in sorted(free, key=lambda own: -own.cost)[: most - len(running)]:
+            for job in free[: most - len(running)]:
                 began[job.name] = time.monotonic()
                 running[job.name] = _started(job, setup, threads, logs / f"{job.name}.log")
             if not running:

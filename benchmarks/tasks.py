@@ -2,7 +2,8 @@
 
 For every task and column a few settings are tried with one seed, the best by the dev data is fitted
 with further seeds, and those are tested. Fits run as processes of their own, several at a time, the
-largest first. What is there already is not done again, and what was interrupted goes on.
+largest first, studies after the table. What is there already is not done again, and what was
+interrupted goes on.
 
     python benchmarks/tasks.py run --tasks pos ner --jobs 2 --minutes 60   # and again, to go on
     python benchmarks/tasks.py run --jobs 16 --studies layers samples      # all, and ablations
@@ -24,7 +25,7 @@ from pathlib import Path
 from machine import RESULTS, ROOT
 from task_commands import shown_command
 from task_data import DATA
-from task_jobs import FitJob, Job, StudyJob, run_jobs
+from task_jobs import FitJob, Job, StudyJob, in_order, run_jobs
 from task_plan import COLUMNS, RECIPES, STUDIED, STUDIES, TASKS
 from task_records import Fit, Setup, pending
 
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> bool:
             num_seeds=arguments.seeds,
         )
         left = [job for own in studies for job in own.pending(setup)]
-        return [*(FitJob(own) for own in fits), *left]
+        return in_order([FitJob(own) for own in fits], left)
 
     limits = {"most": arguments.jobs, "threads": arguments.threads}
     return run_jobs(find, setup, seconds=60 * arguments.minutes, **limits)

@@ -248,7 +248,6 @@ class Sleep:
     """A job that notes its name, waits, and ends as it is told."""
 
     name: str
-    cost: float
     notes: Path
     seconds: float = 0
     code: int = 0
@@ -275,18 +274,30 @@ def run_sleeps(jobs: list[Sleep], setup: "Setup", most: int = 1, seconds: float 
     return run_jobs(find, setup, most=most, seconds=seconds, threads=1)
 
 
-def test_jobs_begin_with_the_largest(setup: "Setup", tmp_path: Path) -> None:
+def test_jobs_begin_in_their_order(setup: "Setup", tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    jobs = [Sleep(name, cost, notes) for name, cost in (("b", 2), ("c", 1), ("a", 3))]
+    jobs = [Sleep(name, notes) for name in "bca"]
     assert run_sleeps(jobs, setup)
-    assert notes.read_text().split() == ["a", "b", "c"]
+    assert notes.read_text().split() == ["b", "c", "a"]
+
+
+def test_the_table_comes_first_and_the_largest_fits() -> None:
+    from task_jobs import FitJob, StudyJob, in_order
+    from task_records import Fit
+
+    fits = [FitJob(Fit(task, "mix", 0)) for task in ("ner", "srl", "pos")]
+    fits.append(FitJob(Fit("nli", "mix", 0, 0, tested=True)))  # only the test is left
+    studies = [StudyJob("pos", "layers", 3, 0), StudyJob("srl", "layers", 3, 0)]
+    expected = ["nli-mix-seed-0", "srl-mix-trial-0", "pos-mix-trial-0", "ner-mix-trial-0"]
+    expected += ["srl-study-layers-0", "pos-study-layers-0"]
+    assert [own.name for own in in_order(fits, studies)] == expected
 
 
 def test_a_failure_does_not_end_the_others(
     setup: "Setup", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notes = tmp_path / "notes"
-    jobs = [Sleep("bad", 2, notes, code=3), Sleep("good", 1, notes)]
+    jobs = [Sleep("bad", notes, code=3), Sleep("good", notes)]
     assert not run_sleeps(jobs, setup)
     assert notes.read_text().split() == ["bad", "good"]
     assert "bad failed (3)" in capsys.readouterr().out
@@ -294,7 +305,7 @@ def test_a_failure_does_not_end_the_others(
 
 def test_when_the_time_is_over(setup: "Setup", tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    jobs = [Sleep(name, 1, notes, 60) for name in "abc"]
+    jobs = [Sleep(name, notes, 60) for name in "abc"]
     began = time.monotonic()
     assert run_sleeps(jobs, setup, most=2, seconds=1)
     assert time.monotonic() - began < 30  # nobody waits for a job of a minute
