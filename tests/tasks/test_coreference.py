@@ -280,6 +280,19 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
         fit_task("coref", chosen, none, file, tmp_path / "run-none", device="cpu", cache=tmp_path)
 
 
+def test_mentions_that_are_too_long_are_said(tmp_path: Path) -> None:
+    text = "the/(0 old queen/0) and a/(1 very old king/1) said she/(0)"  # he is mentioned once
+    document = TASK.read(write(tmp_path / "a.conll", [text]))[0]
+    for widest, messages in (
+        (3, []),
+        (2, ["1 of 2 mentions that are linked are not learned from: they are longer than "
+             "head.max_width, 2 words"]),
+    ):  # fmt: skip
+        said: list[str] = []
+        assert TASK.training_examples([document], {"max_width": widest}, said.append) == [document]
+        assert said == messages
+
+
 def test_ten_documents_by_heart(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

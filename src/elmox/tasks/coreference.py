@@ -139,9 +139,18 @@ class Coreference:
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
-            say: told how many links are from one part to another, if any are.
+            say: told how many links are from one part to another, and how many mentions are too
+                wide, if any are.
         """
-        most = validated(CoreferenceSettings, settings, "the recipe's [head]").sentences
+        head = validated(CoreferenceSettings, settings, "the recipe's [head]")
+        most = head.sentences
+        clusters = [own for one in examples for own in one.clusters if len(own) > 1]
+        widths = [own.stop - own.start for cluster in clusters for own in cluster]
+        if wide := sum(own > head.max_width for own in widths):
+            say(
+                f"{wide:,} of {len(widths):,} mentions that are linked are not learned from: they "
+                f"are longer than head.max_width, {head.max_width} words"
+            )
         found = [part for own in examples for part in own.parts(most)]
         links, left = (sum(own.num_links for own in those) for those in (examples, found))
         if links and not left:
