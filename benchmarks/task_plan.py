@@ -213,7 +213,8 @@ TASKS = {
             "subjqa",
             "SubjQA, answerable",
             "3,071 questions about reviews of four kinds of things instead of SQuAD's 87,599 about "
-            "Wikipedia.",
+            "Wikipedia. As published, 276 of the 465 texts of the dev data are training texts too, "
+            "of the 1,103 of the test data 82: what learns texts by heart looks better on dev.",
             _grid((0.001, 0.0005), (0.5, 0.5, 0.2), (0.3, 0.3, 0.3)),
             cost=6,
             paper=Paper("SQuAD 1.1", 81.1, 85.8),

@@ -323,7 +323,8 @@ def _score(cell: Cell) -> str:
     if cell.mean is None:
         return NOT_YET
     few = "" if len(cell.seeds) >= MIN_SEEDS else f" ({len(cell.seeds)} of {MIN_SEEDS} seeds)"
-    return f"{cell.mean:.2f} ± {cell.deviation:.2f}{few}"
+    deviation = f" ± {cell.deviation:.2f}" if len(cell.seeds) > 1 else ""
+    return f"{cell.mean:.2f}{deviation}{few}"
 
 
 def _difference(own: Compared, than: str) -> str:
