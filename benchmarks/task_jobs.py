@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from task_plan import TASKS
 from task_records import Fit, Setup
-from task_studies import is_study_done, is_variant_done, variants_of
+from task_studies import fits_folder, fits_path, is_study_done, is_variant_done, variants_of
 
 if TYPE_CHECKING:
     from elmox.tasks.ablation import Study
@@ -88,9 +88,18 @@ class StudyJob:
         missing = [
             replace(self, variant=number)
             for number, own in enumerate(variants_of(self.study))
-            if not is_variant_done(setup, self.task, self.study, own, self.num_seeds)
+            if not is_variant_done(setup, self.task, own, self.num_seeds)
         ]
         return missing or [self]
+
+    def place(self, setup: Setup) -> Path:
+        """Where no other job may be at work meanwhile: a variant's fits; for a table, all of them.
+
+        What is the same in two studies has one place.
+        """
+        if self.variant is None:
+            return fits_folder(setup, self.task)
+        return fits_path(setup, self.task, variants_of(self.study)[self.variant])
 
     def command(self, setup: Setup) -> list[str]:
         own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
@@ -98,10 +107,16 @@ class StudyJob:
         return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
 
 
-def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob]) -> list[Job]:
-    """The order in which jobs are begun: the table's before the studies', the largest first."""
+def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) -> list[Job]:
+    """The order in which jobs are begun: the table's before the studies', the largest first.
+
+    Of the studies' that would get in each other's way, the first.
+    """
     table = sorted(fits, key=lambda own: -own.fit.cost)
-    return [*table, *sorted(studies, key=lambda own: -own.cost)]
+    first: dict[Path, StudyJob] = {}
+    for own in studies:
+        first.setdefault(own.place(setup), own)
+    return [*table, *sorted(first.values(), key=lambda own: -own.cost)]
 
 
 def _passed_on(setup: Setup) -> list[str]:

@@ -47,13 +47,21 @@ def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
     return table.exists() and int(read_json(table)["num_seeds"]) >= num_seeds
 
 
-def is_variant_done(
-    setup: Setup, task: str, study: str, variant: "Variant", num_seeds: int
-) -> bool:
-    """Whether a variant has been fitted with at least as many seeds."""
+def fits_folder(setup: Setup, task: str) -> Path:
+    """Of the fits of all its studies."""
+    return setup.work / "ablations" / task / "fits"
+
+
+def fits_path(setup: Setup, task: str, variant: "Variant") -> Path:
+    """Of a variant's fits, which other studies of the task may have too."""
     from elmox.tasks.ablation import variant_folder
 
-    path = variant_folder(_folder(setup, task, study), variant) / "results.json"
+    return variant_folder(setup.study_recipe(task), variant, fits_folder(setup, task))
+
+
+def is_variant_done(setup: Setup, task: str, variant: "Variant", num_seeds: int) -> bool:
+    """Whether a variant has been fitted with at least as many seeds."""
+    path = fits_path(setup, task, variant) / "results.json"
     return path.exists() and len(read_json(path)["seeds"]) >= num_seeds
 
 
@@ -62,7 +70,7 @@ def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_
     from elmox.tasks.ablation import fit_variant
 
     session = _begun(setup, task, study, num_seeds)
-    recipe, folder = setup.study_recipe(task), _folder(setup, task, study)
+    recipe, folder = setup.study_recipe(task), fits_folder(setup, task)
     fit_variant(session, recipe, variant, folder, num_seeds=num_seeds)
 
 
@@ -85,7 +93,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         session,
         setup.study_recipe(task),
         study,
-        _folder(setup, task, study),
+        fits_folder(setup, task),
         num_seeds=num_seeds,
         about=about,
         say=_say,
@@ -105,11 +113,6 @@ def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSess
     train, dev, _ = setup.files(task)
     cache = setup.work / "cache"
     return TaskSession(task, train, dev, device=setup.device, cache=cache, say=_say)
-
-
-def _folder(setup: Setup, task: str, study: str) -> Path:
-    """Of a study's fits."""
-    return setup.work / "ablations" / task / study
 
 
 def _say(message: str) -> None:

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> bool:
             num_seeds=arguments.seeds,
         )
         left = [job for own in studies for job in own.pending(setup)]
-        return in_order([FitJob(own) for own in fits], left)
+        return in_order([FitJob(own) for own in fits], left, setup)
 
     limits = {"most": arguments.jobs, "threads": arguments.threads}
     return run_jobs(find, setup, seconds=60 * arguments.minutes, **limits)

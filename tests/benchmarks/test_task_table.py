@@ -281,16 +281,36 @@ def test_jobs_begin_in_their_order(setup: "Setup", tmp_path: Path) -> None:
     assert notes.read_text().split() == ["b", "c", "a"]
 
 
-def test_the_table_comes_first_and_the_largest_fits() -> None:
+def test_the_table_comes_first_and_the_largest_fits(tmp_path: Path) -> None:
     from task_jobs import FitJob, StudyJob, in_order
-    from task_records import Fit
+    from task_records import Fit, Setup
 
     fits = [FitJob(Fit(task, "mix", 0)) for task in ("ner", "srl", "pos")]
     fits.append(FitJob(Fit("nli", "mix", 0, 0, tested=True)))  # only the test is left
     studies = [StudyJob("pos", "layers", 3, 0), StudyJob("srl", "layers", 3, 0)]
     expected = ["nli-mix-seed-0", "srl-mix-trial-0", "pos-mix-trial-0", "ner-mix-trial-0"]
     expected += ["srl-study-layers-0", "pos-study-layers-0"]
-    assert [own.name for own in in_order(fits, studies)] == expected
+    assert [own.name for own in in_order(fits, studies, Setup(tmp_path))] == expected
+
+
+def test_what_is_the_same_in_two_studies_is_fitted_once(tmp_path: Path) -> None:
+    from task_jobs import StudyJob, in_order
+    from task_records import Setup
+
+    setup = Setup(tmp_path)
+    studies = [
+        job
+        for own in ("layers", "place", "samples")
+        for job in StudyJob("pos", own, 1).pending(setup)
+    ]
+    assert len(studies) == 16
+    # The recipe as it is: a mix with lambda 0.001, at the input, of all data.
+    same = ["pos-study-place-0", "pos-study-samples-7", "pos-study-samples-6"]
+    kept = [own.name for own in studies if own.name not in same]
+    assert sorted(own.name for own in in_order([], studies, setup)) == sorted(kept)
+    first, second = StudyJob("pos", "layers", 1), StudyJob("pos", "place", 1)
+    other = StudyJob("srl", "place", 1)
+    assert in_order([], [first, second, other], setup) == [first, other]  # the second waits
 
 
 def test_a_failure_does_not_end_the_others(

@@ -86,3 +86,13 @@ def test_place_in_the_shell(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert code == 0, err
     assert json.loads(again)["rows"] == stored["rows"]  # nothing was fitted again
     assert "epoch 1, loss" not in err
+    arguments[2] = "layers"
+    code, out, err = run_here([*arguments, *changes, "--json"], capsys)
+    assert code == 0, err
+    *_, mix = json.loads(out)["rows"]
+    assert mix["variant"]["name"] == "mix, lambda 0.001"
+    assert mix["results"] == stored["rows"][0]["results"]  # ELMo at the input: it was there
+    assert err.count("epoch 1, loss") == 4
+    names = {path.name for path in (tmp_path / "out" / "fits").iterdir()}
+    ours = {"elmo.model=none", "elmo.layers=0", "elmo.layers=top", "elmo.penalty=1.0"}
+    assert names == {"recipe", "elmo.place=output", "elmo.place=both", *ours}

@@ -66,7 +66,7 @@ def command(
     """Fit a task's model in several variants and compare them.
 
     Prints a table; it is also written to OUT as .md, .json, .png and .svg, with the learned mixes.
-    Fits that are there already are not done again.
+    Fits that are there already, also of the other studies, are not done again.
     """
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.elmo import chosen_device
@@ -82,7 +82,7 @@ def command(
     with resumable():
         session = open_session(task, train, dev, test, device, cache)
         found = ablate(
-            session, chosen, study.value, out / study.value, num_seeds=seeds, about=about, say=say
+            session, chosen, study.value, out / "fits", num_seeds=seeds, about=about, say=say
         )
         write_study(found, out)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.to_markdown(), nl=as_json)

@@ -194,7 +194,8 @@ def ablate(
         session: the task's files.
         recipe: what all variants have in common.
         study: which.
-        out: a directory, with one for each variant in it; finished fits are not done again.
+        out: a directory, with one for each variant in it; finished fits are not done again, be they
+            of another study of the same recipe.
         num_seeds: fits of each variant.
         about: what the report says about where it came from.
         say: told how it goes, a line at a time.
@@ -219,13 +220,25 @@ def fit_variant(
     """
     if not recipe.elmo.is_used:
         raise ElmoxError("a study compares ELMo in several ways: give a model, not none")
-    own, folder = changed(recipe, variant.changes), variant_folder(out, variant)
+    own, folder = changed(recipe, variant.changes), variant_folder(recipe, variant, out)
     return session.fit(own, folder, num_seeds=num_seeds, share=variant.share)
 
 
-def variant_folder(out: Path, variant: Variant) -> Path:
-    """Where a variant's fits lie in a study's directory."""
-    return out / variant.name.replace(", ", "-").replace(" ", "-")
+def variant_folder(recipe: TaskRecipe, variant: Variant, out: Path) -> Path:
+    """Where a variant's fits lie.
+
+    Named by what differs from the recipe: what is the same in several studies is fitted once.
+    """
+    own, base = (_settings(one) for one in (changed(recipe, variant.changes), recipe))
+    names = [f"{name}={value}" for name, value in own.items() if value != base[name]]
+    names += [f"share={variant.share:g}"] if variant.share < 1 else []
+    return out / ("-".join(names) or "recipe")
+
+
+def _settings(recipe: TaskRecipe) -> dict[str, Any]:
+    """All of them by their names, such as elmo.place."""
+    groups = recipe.to_dict().items()
+    return {f"{group}.{name}": value for group, own in groups for name, value in own.items()}
 
 
 def _mixes(results: Results) -> dict[str, LearnedMix]:
