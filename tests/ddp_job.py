@@ -1,5 +1,6 @@
 """A model with an `ElmoEmbedding`, trained by processes together: what each of them does."""
 
+import gc
 from pathlib import Path
 
 import torch
@@ -15,6 +16,12 @@ SENTENCES = [[["Live", "in"], ["the"]], [["present", "a", "b"], ["x", "y"]]]  # 
 def learn(weights: Path, folder: Path, trainable: bool) -> None:
     """Take three steps; what was learned goes to `folder/<rank>.pt`."""
     dist.init_process_group("gloo")
+    _take_steps(weights, folder, trainable)
+    gc.collect()  # a model that outlives its group may wait for it for ever
+    dist.destroy_process_group()
+
+
+def _take_steps(weights: Path, folder: Path, trainable: bool) -> None:
     rank = dist.get_rank()
     torch.manual_seed(0)
     model = DistributedDataParallel(Task(weights, trainable))
@@ -24,7 +31,6 @@ def learn(weights: Path, folder: Path, trainable: bool) -> None:
         model(SENTENCES[rank]).backward()
         optimizer.step()
     torch.save(model.module.state_dict(), folder / f"{rank}.pt")
-    dist.destroy_process_group()
 
 
 class Task(torch.nn.Module):

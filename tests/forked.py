@@ -3,6 +3,8 @@
 They are processes like any other: they can be killed, and they share no memory.
 """
 
+import faulthandler
+import gc
 import multiprocessing
 import os
 import random
@@ -10,7 +12,10 @@ import socket
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+LONGEST = 120.0  # seconds that ranks may take
 
 # The last one is what `DistributedDataParallel` imports when it is made, which takes a second.
 IMPORTED = ["elmox.bulk.embed", "elmox.embedding", "elmox.train.loop", "torch._dynamo"]
@@ -31,11 +36,17 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
     All must end well. A restart, or an end of torchrun itself, needs the real one.
     """
     port = _free_port()
-    ranks = [start(_be_rank, rank, num, port, function, arguments) for rank in range(num)]
-    for process in ranks:
-        process.join(timeout=120)
-    codes = [process.exitcode for process in ranks]
-    assert codes == [0] * num, f"exit codes {codes} of ranks that meet at port {port}"
+    with TemporaryDirectory() as folder:
+        stacks = [Path(folder, str(rank)) for rank in range(num)]
+        ranks = [
+            start(_be_rank, rank, num, port, stack, function, arguments)
+            for rank, stack in enumerate(stacks)
+        ]
+        for process in ranks:
+            process.join(timeout=LONGEST)
+        codes = [process.exitcode for process in ranks]
+        found = [stack.read_text() for stack in stacks if stack.exists()]
+    assert codes == [0] * num, f"exit codes {codes} at port {port}\n{''.join(found)}"
 
 
 def _free_port() -> int:
@@ -51,8 +62,15 @@ def _free_port() -> int:
 
 
 def _be_rank(
-    rank: int, num: int, port: int, function: Callable[..., None], arguments: tuple[Any, ...]
+    rank: int,
+    num: int,
+    port: int,
+    stack: Path,
+    function: Callable[..., None],
+    arguments: tuple[Any, ...],
 ) -> None:
+    # Says where it stands, should it wait for ever.
+    faulthandler.dump_traceback_later(0.9 * LONGEST, file=stack.open("w"))
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -71,3 +89,19 @@ def train_on_cpu(recipe: Path, settings: list[str], out: Path, resume: bool = Fa
     from elmox.train.recipe import read_recipe
 
     train(read_recipe(recipe, settings), out, resume=resume, device="cpu")
+
+
+def train_and_look_back(recipe: Path, settings: list[str], out: Path) -> None:
+    """Train; a model that is still there when the processes part ends this with an error."""
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    leave = dist.destroy_process_group
+
+    def checked() -> None:
+        left = [own for own in gc.get_objects() if isinstance(own, DistributedDataParallel)]
+        leave()
+        assert not left, "the model holds the group of processes"
+
+    dist.destroy_process_group = checked
+    train_on_cpu(recipe, settings, out)

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from corpora import small_corpus
-from forked import run_ranks, start, train_on_cpu
+from forked import run_ranks, start, train_and_look_back, train_on_cpu
 from shell import assert_one_line, command, environment, run_elmox, run_here
 from training_runs import losses, metrics
 
@@ -197,6 +197,11 @@ def test_every_loss_in_two_processes(recipe: Path, tmp_path: Path) -> None:
         train_on_cpu(recipe, settings, alone)
         run_ranks(2, train_on_cpu, recipe, settings, both)
         np.testing.assert_allclose(losses(both, "loss"), losses(alone, "loss"), rtol=1e-4)
+
+
+def test_the_model_goes_before_the_processes_part(recipe: Path, tmp_path: Path) -> None:
+    """Else the one may wait for the other for ever: seen in one of some dozens of runs."""
+    run_ranks(2, train_and_look_back, recipe, ["train.max_steps=2"], tmp_path / "run")
 
 
 def test_a_full_disk_ends_all_processes(recipe: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Every process reads its own rows; sums over all of them make each step the step 
 would take with all rows.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -121,6 +122,10 @@ def processes(device: str | None = None) -> Iterator[Processes]:
             "with --resume"
         ) from error
     finally:
+        # Models that hold the group go first, those in cycles too. The last holder waits for the
+        # group's threads; one that is not torch's own way to leave does so with Python's lock, and
+        # a thread that needs it to let go of a tensor waits in turn, both for ever.
+        gc.collect()
         dist.destroy_process_group()
 
 

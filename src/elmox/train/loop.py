@@ -68,15 +68,23 @@ def train(
         show_progress_bar: a bar on stderr instead of most lines.
     """
     with processes(device) as everyone, stop_signals() as stop, memory_explained():
-        told: Say = say if everyone.is_first else lambda message: None
-        corpus = open_corpus(Path(recipe.data.dir))
-        checkpoint = everyone.agreed(lambda: _begin(recipe, out, resume))
-        run = _Run(recipe, out, corpus, everyone, told)
-        if checkpoint is not None:
-            run.restore(checkpoint)
-        elif resume:
-            told(f"no checkpoint in {out} yet: starting from the beginning")
-        return run.go(stop, show_progress_bar and everyone.is_first)
+        bar = show_progress_bar and everyone.is_first
+        # In a function of its own, whose end lets go of the model: before that of the processes.
+        return _train(recipe, out, resume, everyone, stop, say, bar)
+
+
+def _train(
+    recipe: Recipe, out: Path, resume: bool, everyone: Processes, stop: Stop, say: Say, bar: bool
+) -> Outcome:
+    told: Say = say if everyone.is_first else lambda message: None
+    corpus = open_corpus(Path(recipe.data.dir))
+    checkpoint = everyone.agreed(lambda: _begin(recipe, out, resume))
+    run = _Run(recipe, out, corpus, everyone, told)
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    elif resume:
+        told(f"no checkpoint in {out} yet: starting from the beginning")
+    return run.go(stop, bar)
 
 
 def _begin(recipe: Recipe, out: Path, resume: bool) -> Path | None:
