@@ -31,6 +31,7 @@ from treebank_data import write_treebank
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TABLES = {"results.md"}  # pages of what a script has found: nothing to run
 LANGUAGES = ("python", "bash", "")
 
 TEXT = "I will buy you a present .\n\nLive in the present . Do n't look back .\nNow\n"
@@ -142,7 +143,7 @@ def test_examples_run(
     monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
     names: dict[str, Any] = {"__name__": page.stem}
     num_run = sum([run(block, page, names, capsys) for block in blocks(page.read_text("utf-8"))])
-    assert num_run, f"{page.name} has nothing to run"
+    assert bool(num_run) == (page.name not in TABLES), f"{page.name}: {num_run} examples"
 
 
 @every_page
