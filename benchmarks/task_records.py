@@ -12,7 +12,7 @@ WORK/ablations/TASK/STUDY-setup.json    the study's recipe, and whose layers it 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 from elmox.files import read_json
-from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.recipe import TaskRecipe, recipe_from_dict, task_recipe
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,8 @@ def check_made_with(
         recipe: what it would be made with now.
         encoder: as `task_plan.Column` has it.
     """
-    if _comparable(record["recipe"]) != _comparable(recipe_values(recipe)):
+    made_with = recipe_from_dict(record["recipe"], str(path))
+    if _comparable(made_with) != _comparable(recipe):
         raise ElmoxError(
             f"{path} is of another recipe: go on with that one, or take another --work"
         )
@@ -216,6 +217,7 @@ def recipe_values(recipe: TaskRecipe) -> dict[str, Any]:
     return found
 
 
-def _comparable(recipe: dict[str, Any]) -> dict[str, Any]:
+def _comparable(recipe: TaskRecipe) -> TaskRecipe:
     """Without the biLM's name, which does not tell: digests are compared."""
-    return {**recipe, "elmo": {k: v for k, v in recipe["elmo"].items() if k != "model"}}
+    named = "" if recipe.elmo.is_used else recipe.elmo.model
+    return replace(recipe, elmo=replace(recipe.elmo, model=named))

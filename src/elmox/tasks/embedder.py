@@ -86,6 +86,7 @@ class Embedder(nn.Module):
         self.dropout = nn.Dropout(words.dropout)
         self.places = () if shape is None else _places(elmo)
         self._layer = elmo.layers if isinstance(elmo.layers, int) else None
+        self._layer_norm = elmo.layer_norm
         self.mix = None if shape is None else _mix(elmo, shape, len(self.places))
         self.elmo_dropout = nn.Dropout(elmo.dropout)
         own = words.dim + words.filters + (0 if static is None else static.shape[1])
@@ -129,6 +130,8 @@ class Embedder(nn.Module):
         assert layers is not None
         if self._layer is not None:
             layers = layers[self._layer : self._layer + 1]
+        if self._layer_norm:
+            layers = F.layer_norm(layers, layers.shape[-1:])  # zeros stay zeros
         mixed = self.elmo_dropout(self.mix(layers))  # (K, N, T, D)
         return dict(zip(self.places, mixed, strict=True))
 

@@ -29,6 +29,8 @@ class ElmoRecipe:
             `both`; `middle`, after the first of the task's RNN layers (TagLM, Peters et al. 2017).
         dropout: on the mixed vectors.
         penalty: lambda, the weight of the mix's L2 penalty, which draws it to the plain average.
+        layer_norm: bring each layer's vectors to mean 0 and variance 1 before they are mixed, word
+            by word. Else a layer of large numbers is most of a mix that has learned little yet.
         finetune: learn the whole biLM with the task.
         lr: AdamW's rate for the biLM then, halved as that of the task's own weights is.
     """
@@ -38,6 +40,7 @@ class ElmoRecipe:
     place: Place = "input"
     dropout: float = 0.5
     penalty: float = 0.001
+    layer_norm: bool = False
     finetune: bool = False
     lr: float = 0.0001
 
