@@ -199,9 +199,10 @@ def _all_better(compared: Sequence[Compared], than: str, what: str) -> list[str]
         [own.estimate for own in known], [own.low for own in known]
     ))  # fmt: skip
     shown = f"{better} of {len(known)}, {sure} with the whole interval" if known else NOT_YET
-    held = "yes" if better == len(compared) else "**no**"
-    is_whole = len(known) == len(compared)
-    return [what, shown, f"all {len(compared)}", held if is_whole else NOT_YET]
+    held = "yes" if len(known) == len(compared) else NOT_YET
+    if better < len(known):  # one that is not better settles it
+        held = "**no**"
+    return [what, shown, f"all {len(compared)}", held]
 
 
 def _check(what: str, value: float | None, least: float | None) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from shell import environment
 from tagged_files import NAMES, write_columns
 
 from elmox.errors import ElmoxError
+from elmox.probes.bootstrap import Interval
 
 if TYPE_CHECKING:
     from task_records import Setup
@@ -194,6 +196,20 @@ def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) 
     text = (tmp_path / "results.md").read_text("utf-8")
     assert "| 100.00 |" in text
     assert "**100.00**" not in text
+
+
+@pytest.mark.parametrize(
+    ("gains", "held"),
+    [([1.0, 2.0], "yes"), ([1.0, None], "not yet run"), ([None, -1.0], "**no**")],
+)
+def test_a_task_that_is_not_better_settles_it(gains: list[float | None], held: str) -> None:
+    from task_report import _all_better
+
+    def compared(gain: float | None) -> Any:
+        own = None if gain is None else Interval(gain, gain - 0.5, gain + 0.5)
+        return SimpleNamespace(differences={} if own is None else {"none": own})
+
+    assert _all_better([compared(gain) for gain in gains], "none", "ELMo is better")[-1] == held
 
 
 def test_nothing_has_been_run(tmp_path: Path) -> None:

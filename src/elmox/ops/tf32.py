@@ -1,4 +1,4 @@
-"""Products of float32 on a GPU in TF32: a tenth of the time, ten bits of each factor.
+"""Products of float32 on a GPU in TF32: ten bits of each factor, by tensor cores.
 
 Torch leaves it to its users, but for cuDNN's kernels, which do it anyway. Ours follow torch's
 setting.

@@ -131,6 +131,7 @@ class Embedder(nn.Module):
         if self._layer is not None:
             layers = layers[self._layer : self._layer + 1]
         if self._layer_norm:
+            # Not as a `ScalarMix` normalizes, by which a word's vector depends on its batch.
             layers = F.layer_norm(layers, layers.shape[-1:])  # zeros stay zeros
         mixed = self.elmo_dropout(self.mix(layers))  # (K, N, T, D)
         return dict(zip(self.places, mixed, strict=True))
