@@ -9,6 +9,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from triton_interpreter import count_with_arrays
 
 from elmox.ops.tf32 import tf32_products
 from elmox.tasks import highway_lstm
@@ -33,6 +34,7 @@ def interpreted() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if DEVICE == "cpu":
             patch.setenv("TRITON_INTERPRET", "1")
+            count_with_arrays(patch)
         yield
 
 
@@ -71,7 +73,8 @@ def gone_through(kind: type[Steps], problem: Problem, packing: Packing, backward
     products, recurrent, mask, d_outputs = problem
     cells, outputs = (torch.full_like(d_outputs, float("nan")) for _ in range(2))
     d_products = torch.full_like(products, float("nan"))
-    steps = kind(recurrent, mask, packing.sizes, backward)
+    rows = packing.on(products.device)
+    steps = kind(recurrent, mask, rows.sizes, rows.starts, backward)
     steps.read(products, cells, outputs)
     steps.go_back(products, cells, d_outputs, d_products)
     return torch.cat([products, cells, outputs, d_products], dim=1)
@@ -128,13 +131,13 @@ def test_a_layer_learns_the_same(
     torch.manual_seed(7)
     layer = HighwayLstm(6, 11, dropout, backward).to(DEVICE)
     packing = packing_of([6, 6, 4, 1])
-    earlier = torch.from_numpy(packing.earlier()).to(DEVICE)
+    rows = packing.on(torch.device(DEVICE))
     inputs = torch.randn(17, 6, device=DEVICE, requires_grad=True)
     found = {}
     for name, reason in (("torch", "told to"), ("triton", None)):
         monkeypatch.setattr(highway_lstm, "why_not_triton", lambda like, reason=reason: reason)
         torch.manual_seed(8)  # the same mask
-        outputs = layer(inputs, packing.sizes, earlier)
+        outputs = layer(inputs, rows)
         loss = outputs.sum() + outputs.sum(0)[3]
         found[name] = [outputs, *torch.autograd.grad(loss, [inputs, *layer.parameters()])]
     for one, other in zip(found["torch"], found["triton"], strict=True):
@@ -144,11 +147,11 @@ def test_a_layer_learns_the_same(
 def test_products_of_any_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(highway_lstm, "why_not_triton", lambda like: None)
     layer, packing = HighwayLstm(6, 5, 0.0, backward=True).to(DEVICE), packing_of([3, 2])
-    earlier = torch.from_numpy(packing.earlier()).to(DEVICE)
+    rows = packing.on(torch.device(DEVICE))
     products = torch.randn(5, 30, device=DEVICE)
     strange = products.T.contiguous().T
     assert not strange.is_contiguous()
-    found = (layer.read(own, packing.sizes, earlier) for own in (products, strange))
+    found = (layer.read(own, rows) for own in (products, strange))
     assert torch.equal(*found)
 
 

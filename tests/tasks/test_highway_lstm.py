@@ -9,6 +9,7 @@ from torch import Tensor
 
 from elmox.tasks.highway_lstm import HighwayLstm, Packing
 
+CPU = torch.device("cpu")
 some_lengths = st.lists(st.integers(1, 6), min_size=1, max_size=5)
 
 
@@ -33,7 +34,7 @@ def read(layer: HighwayLstm, rows: list[Tensor]) -> list[Tensor]:
     packing = Packing.of(np.array([len(row) for row in rows]))
     where = zip(packing.rows, packing.steps, strict=True)
     packed = torch.stack([rows[row][step] for row, step in where])
-    found = layer(packed, packing.sizes, torch.from_numpy(packing.earlier()))
+    found = layer(packed, packing.on(CPU))
     return [found[torch.from_numpy(packing.rows == row)] for row in range(len(rows))]
 
 
@@ -107,4 +108,7 @@ def test_packing() -> None:
     assert packing.sizes == (3, 3, 1)
     assert packing.steps.tolist() == [0, 0, 0, 1, 1, 1, 2]
     assert packing.rows.tolist() == [0, 1, 2, 0, 1, 2, 0]
-    assert packing.earlier().tolist() == [0, 1, 2, 3]
+    rows = packing.on(CPU)
+    assert rows.sizes == packing.sizes
+    assert rows.starts.tolist() == [0, 3, 6, 7]
+    assert rows.earlier.tolist() == [0, 1, 2, 3]

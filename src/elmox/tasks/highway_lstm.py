@@ -12,8 +12,8 @@ written out. Sequences are packed: rows by falling length, step after step, with
 each step is one product on the rows that still have a word. The loop is in plain torch here, for
 every device and precision; `ops/highway_lstm_triton.py` has it for a GPU.
 
-Shapes: R rows (sequences), P words of them all, N rows that have a word at a step, C cells. Gate
-order: input, forget, output, carry (r), candidate.
+Shapes: R rows (sequences), P words of them all, S steps, N rows that have a word at a step, C
+cells. Gate order: input, forget, output, carry (r), candidate.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from elmox.model.transfer import to_device
 from elmox.ops.select import why_not_triton
 
 NUM_SIGMOIDS = 4
@@ -56,12 +57,20 @@ class Packing:
         steps, rows = real.nonzero()
         return cls(tuple(real.sum(1).tolist()), steps, rows)
 
-    def earlier(self) -> NDArray[np.int64]:
-        """(P - R,) for each word from the second step on: the place of the word before it."""
+    def on(self, device: torch.device) -> "PackedRows":
+        """What layers there need of it."""
         starts = np.cumsum((0, *self.sizes))
         later = self.steps > 0
-        found: NDArray[np.int64] = starts[self.steps[later] - 1] + self.rows[later]
-        return found
+        earlier = starts[self.steps[later] - 1] + self.rows[later]
+        return PackedRows(self.sizes, to_device(starts, device), to_device(earlier, device))
+
+
+class PackedRows(NamedTuple):
+    """Where the words of rows lie, for layers on a device."""
+
+    sizes: tuple[int, ...]  # rows that have a word at each step
+    starts: Tensor  # (S + 1,) places of the steps' first words; the number of words comes last
+    earlier: Tensor  # (P - R,) of each word from the second step on: the place of the one before it
 
 
 class HighwayLstm(nn.Module):
@@ -87,14 +96,9 @@ class HighwayLstm(nn.Module):
                 nn.init.orthogonal_(matrix)
         nn.init.ones_(self.bias.detach()[num_cells : 2 * num_cells])
 
-    def forward(self, inputs: Tensor, sizes: tuple[int, ...], earlier: Tensor) -> Tensor:
-        """Read packed rows: (P, D) -> (P, C).
-
-        Args:
-            inputs: the words.
-            sizes, earlier: as `Packing` has them.
-        """
-        return self.read(self.products(inputs), sizes, earlier)
+    def forward(self, inputs: Tensor, rows: PackedRows) -> Tensor:
+        """Read packed rows: (P, D) -> (P, C)."""
+        return self.read(self.products(inputs), rows)
 
     def products(self, inputs: Tensor) -> Tensor:
         """What needs no state: (..., D) -> (..., 6C), biases added.
@@ -104,17 +108,12 @@ class HighwayLstm(nn.Module):
         weight = self.weight[:, : inputs.shape[-1]]
         return F.linear(inputs, weight, F.pad(self.bias, (0, self._num_cells)))
 
-    def read(self, products: Tensor, sizes: tuple[int, ...], earlier: Tensor) -> Tensor:
-        """The rest, for packed rows: (P, 6C) -> (P, C).
-
-        Args:
-            products: of the words.
-            sizes, earlier: as `Packing` has them.
-        """
+    def read(self, products: Tensor, rows: PackedRows) -> Tensor:
+        """The rest, for packed rows: the words' products (P, 6C) -> (P, C)."""
         mask, kept = None, 1 - self._dropout
         if self.training and self._dropout:
-            mask = products.new_empty(sizes[0], self._num_cells).bernoulli_(kept).div_(kept)
-        given = (products, self.recurrent, mask, earlier, sizes, self._backward)
+            mask = products.new_empty(rows.sizes[0], self._num_cells).bernoulli_(kept).div_(kept)
+        given = (products, self.recurrent, mask, *rows, self._backward)
         found: Tensor = _Recurrence.apply(*given)  # type: ignore[no-untyped-call]
         return found
 
@@ -123,14 +122,19 @@ class Steps(Protocol):
     """A layer's way through time, step by step."""
 
     def __init__(
-        self, recurrent: Tensor, mask: Tensor | None, sizes: tuple[int, ...], backward: bool
+        self,
+        recurrent: Tensor,
+        mask: Tensor | None,
+        sizes: tuple[int, ...],
+        starts: Tensor,
+        backward: bool,
     ) -> None:
         """Of a layer, for packed rows.
 
         Args:
             recurrent: the layer's weight.
             mask: (R, C) of dropout.
-            sizes: as `Packing` has them.
+            sizes, starts: as `PackedRows` has them.
             backward: for reading from right to left.
         """
 
@@ -170,31 +174,32 @@ class _Recurrence(torch.autograd.Function):
         products: Tensor,
         recurrent: Tensor,
         mask: Tensor | None,
-        earlier: Tensor,
         sizes: tuple[int, ...],
+        starts: Tensor,
+        earlier: Tensor,
         backward: bool,
     ) -> Tensor:
         kept = products.clone(memory_format=torch.contiguous_format)
         cells, outputs = (products.new_empty(len(products), recurrent.shape[1]) for _ in range(2))
-        _steps_for(kept)(recurrent, mask, sizes, backward).read(kept, cells, outputs)
-        ctx.save_for_backward(kept, cells, outputs, recurrent, mask, earlier)
+        _steps_for(kept)(recurrent, mask, sizes, starts, backward).read(kept, cells, outputs)
+        ctx.save_for_backward(kept, cells, outputs, recurrent, mask, starts, earlier)
         ctx.sizes, ctx.is_backward = sizes, backward
         return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> Any:
-        kept, cells, outputs, recurrent, mask, earlier = ctx.saved_tensors
-        sizes, num_rows = ctx.sizes, ctx.sizes[0]
+        kept, cells, outputs, recurrent, mask, starts, earlier = ctx.saved_tensors
+        num_rows = ctx.sizes[0]
         d_products = torch.empty_like(kept)
-        steps = _steps_for(kept)(recurrent, mask, sizes, ctx.is_backward)
+        steps = _steps_for(kept)(recurrent, mask, ctx.sizes, starts, ctx.is_backward)
         steps.go_back(kept, cells, d_outputs, d_products)
         d_gates = d_products[:, : len(recurrent)]
         if ctx.is_backward:
             d_recurrent = d_gates[earlier].T @ outputs[num_rows:]
         else:
             d_recurrent = d_gates[num_rows:].T @ outputs[earlier]
-        return d_products, d_recurrent, None, None, None, None
+        return d_products, d_recurrent, None, None, None, None, None
 
 
 class _Step(NamedTuple):
@@ -210,7 +215,12 @@ class TorchSteps:
     """A dozen passes over memory for each step, and half as many again on the way back."""
 
     def __init__(
-        self, recurrent: Tensor, mask: Tensor | None, sizes: tuple[int, ...], backward: bool
+        self,
+        recurrent: Tensor,
+        mask: Tensor | None,
+        sizes: tuple[int, ...],
+        starts: Tensor,
+        backward: bool,
     ) -> None:
         """See `Steps`."""
         self._recurrent, self._mask = recurrent, mask

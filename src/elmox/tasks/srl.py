@@ -30,7 +30,7 @@ from elmox.readers.propbank import read_propbank
 from elmox.readers.propositions import CONTINUED, PREDICATE, Argument, Proposition, RoleSentence
 from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
-from elmox.tasks.highway_lstm import HighwayLstm, Packing
+from elmox.tasks.highway_lstm import HighwayLstm, PackedRows, Packing
 from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.srl import score_roles
 from elmox.tasks.texts import Sentence
@@ -164,9 +164,9 @@ class _Rows:
 
     asked: Sequence[_Asked]
     packing: Packing
+    packed: PackedRows
     words: Tensor  # (P,) the place of each word among all N * T
     flags: Tensor  # (P,) 1 for the predicate
-    earlier: Tensor  # as `Packing` has it
 
     @classmethod
     def of(cls, asked: Sequence[_Asked], mask: Tensor) -> "_Rows":
@@ -175,8 +175,8 @@ class _Rows:
         packing = Packing.of(lengths)
         words = sentences[packing.rows] * mask.shape[1] + packing.steps
         flags = (predicates[packing.rows] == packing.steps).astype(np.int64)
-        arrays = (words, flags, packing.earlier())
-        return cls(asked, packing, *(to_device(own, mask.device) for own in arrays))
+        places = (to_device(own, mask.device) for own in (words, flags))
+        return cls(asked, packing, packing.on(mask.device), *places)
 
 
 class RoleLabeller(nn.Module):
@@ -202,15 +202,14 @@ class RoleLabeller(nn.Module):
 
     def forward(self, texts: Embedded, rows: _Rows) -> Tensor:
         """A score for every word and tag, (P, C)."""
-        sizes, earlier = rows.packing.sizes, rows.earlier
         # W [x; flag] = W_x x + W_flag flag: words are multiplied before they are repeated.
         products = _repeated(self.first.products(texts.input), rows.words)
         flags = F.linear(self.flags.weight, self.first.weight[:, texts.input.shape[-1] :])
-        found = self.first.read(products + F.embedding(rows.flags, flags), sizes, earlier)
+        found = self.first.read(products + F.embedding(rows.flags, flags), rows.packed)
         if texts.middle is not None:
             found = torch.cat([found, _repeated(texts.middle, rows.words)], dim=-1)
         for layer in self.others:
-            found = layer(found, sizes, earlier)
+            found = layer(found, rows.packed)
         if texts.output is not None:
             found = torch.cat([found, _repeated(texts.output, rows.words)], dim=-1)
         scores: Tensor = self.scores(found)
