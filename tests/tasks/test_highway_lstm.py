@@ -1,4 +1,4 @@
-"""The highway LSTM against its equations, forward and backward, and what packing means."""
+"""The highway LSTM against its equations, forward and backward."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmox.tasks.highway_lstm import HighwayLstm, Packing
+from elmox.tasks.highway_lstm import HighwayLstm
+from elmox.tasks.packing import Packing
 
 CPU = torch.device("cpu")
 some_lengths = st.lists(st.integers(1, 6), min_size=1, max_size=5)
@@ -101,14 +102,3 @@ def test_weights_are_drawn_orthonormal() -> None:
         for matrix in weight.chunk(num):
             torch.testing.assert_close(matrix @ matrix.T, torch.eye(4), atol=1e-6, rtol=0)
     assert layer.bias.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 12
-
-
-def test_packing() -> None:
-    packing = Packing.of(np.array([3, 2, 2]))
-    assert packing.sizes == (3, 3, 1)
-    assert packing.steps.tolist() == [0, 0, 0, 1, 1, 1, 2]
-    assert packing.rows.tolist() == [0, 1, 2, 0, 1, 2, 0]
-    rows = packing.on(CPU)
-    assert rows.sizes == packing.sizes
-    assert rows.starts.tolist() == [0, 3, 6, 7]
-    assert rows.earlier.tolist() == [0, 1, 2, 3]

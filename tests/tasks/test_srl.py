@@ -16,7 +16,7 @@ from elmox.readers.propositions import Argument, Proposition, RoleSentence
 from elmox.tasks.crf import Crf
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.fitted import Fitted
-from elmox.tasks.highway_lstm import Packing
+from elmox.tasks.packing import Packing
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 from elmox.tasks.session import Results, fit_task
 from elmox.tasks.spans import allowed_transitions

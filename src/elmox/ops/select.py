@@ -9,8 +9,8 @@
 | training | 16 bits on a GPU with Triton | fused kernels, recorded as CUDA graphs |
 | training | float32 on a GPU with Triton | plain products, point-wise kernels |
 | training | elsewhere | plain torch |
-| tasks: CRF, highway LSTM | float32 or 16 bits on a GPU with Triton | a kernel a sentence, a step |
-| tasks: CRF, highway LSTM | elsewhere | plain torch |
+| tasks: CRF, LSTMs | float32 or 16 bits on a GPU with Triton | a kernel for all steps |
+| tasks: CRF, LSTMs | elsewhere | plain torch |
 
 The environment variable ELMOX_KERNELS forces one: `torch` turns Triton off, `pointwise` only the
 fused kernels. Kernels may hold copies of the weights. `LstmKernels` makes them when they are first

@@ -6,14 +6,14 @@ Shapes: N sentences, T words of the longest, P words of them all.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from elmox.errors import ElmoxError
 from elmox.model.transfer import to_device
+from elmox.tasks.bilstm import read_rows
 from elmox.tasks.embedder import Embedded, Widths
+from elmox.tasks.packing import PackedRows, Packing
 
 
 class PackedOrder(NamedTuple):
@@ -24,17 +24,15 @@ class PackedOrder(NamedTuple):
     """
 
     places: Tensor  # (P,) of the words among all N * T
-    sizes: Tensor  # (steps,) how many sentences have a word at each one, on the CPU
+    rows: PackedRows  # the sentences
 
     @classmethod
     def of(cls, lengths: Tensor, words: Tensor) -> "PackedOrder":
         """For sentences of these lengths (N,), on the CPU; `words` are they, padded (N, T, ...)."""
-        falling, rows = (own.numpy() for own in torch.sort(lengths, descending=True))
-        there = np.arange(words.shape[1])[:, None] < falling
-        steps, ranks = there.nonzero()
-        sizes = there.sum(1)
-        places = to_device(rows[ranks] * words.shape[1] + steps, words.device)
-        return cls(places, torch.from_numpy(sizes[sizes > 0]))
+        falling, sentences = (own.numpy() for own in torch.sort(lengths, descending=True))
+        packing = Packing.of(falling)
+        places = sentences[packing.rows] * words.shape[1] + packing.steps
+        return cls(to_device(places, words.device), packing.on(words.device))
 
 
 def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Tensor:
@@ -46,8 +44,7 @@ def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Ten
         order: of their words.
     """
     flat = words.flatten(0, 1)
-    packed = PackedSequence(flat.index_select(0, order.places), order.sizes)  # of (P, D)
-    found: Tensor = rnn(packed)[0].data
+    found = read_rows(rnn, flat.index_select(0, order.places), order.rows)
     padded = found.new_zeros(len(flat), found.shape[1]).index_copy_(0, order.places, found)
     return padded.view(*words.shape[:2], -1)
 

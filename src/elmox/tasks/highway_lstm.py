@@ -8,69 +8,29 @@ of a sequence. What one layer reads from left to right, the next reads from righ
 
 No library has a kernel for it, so time is a loop. What can be done outside of it is: the inputs'
 products for all steps together, and the weights' gradients too, for which the backward pass is
-written out. Sequences are packed: rows by falling length, step after step, without padding, so that
-each step is one product on the rows that still have a word. The loop is in plain torch here, for
-every device and precision; `ops/highway_lstm_triton.py` has it for a GPU.
+written out. Sequences are packed (`packing.py`), so that each step is one product on the rows that
+still have a word. The loop is in plain torch here, for every device and precision;
+`ops/recurrence_triton.py` has it for a GPU.
 
-Shapes: R rows (sequences), P words of them all, S steps, N rows that have a word at a step, C
-cells. Gate order: input, forget, output, carry (r), candidate.
+Shapes: R rows (sequences), P words of them all, N rows that have a word at a step, C cells. Gate
+order: input, forget, output, carry (r), candidate.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from elmox.model.transfer import to_device
 from elmox.ops.select import why_not_triton
+from elmox.tasks.packing import PackedRows
 
 NUM_SIGMOIDS = 4
 NUM_GATES = 5  # the candidate counted
 NUM_PRODUCTS = 6  # of an input: those for the gates, and W_h x, which goes past them
 
 _aten = torch.ops.aten
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Where the words of rows lie: step after step, within a step in the order of the rows.
-
-    Attributes:
-        sizes: rows that have a word at each step; they are the first ones.
-        steps: (P,) each word's place in its row.
-        rows: (P,) its row.
-    """
-
-    sizes: tuple[int, ...]
-    steps: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, lengths: NDArray[np.int64]) -> "Packing":
-        """For rows of these lengths, one or more, the longest first."""
-        real = np.arange(lengths[0])[:, None] < lengths
-        steps, rows = real.nonzero()
-        return cls(tuple(real.sum(1).tolist()), steps, rows)
-
-    def on(self, device: torch.device) -> "PackedRows":
-        """What layers there need of it."""
-        starts = np.cumsum((0, *self.sizes))
-        later = self.steps > 0
-        earlier = starts[self.steps[later] - 1] + self.rows[later]
-        return PackedRows(self.sizes, to_device(starts, device), to_device(earlier, device))
-
-
-class PackedRows(NamedTuple):
-    """Where the words of rows lie, for layers on a device."""
-
-    sizes: tuple[int, ...]  # rows that have a word at each step
-    starts: Tensor  # (S + 1,) places of the steps' first words; the number of words comes last
-    earlier: Tensor  # (P - R,) of each word from the second step on: the place of the one before it
 
 
 class HighwayLstm(nn.Module):
@@ -121,23 +81,6 @@ class HighwayLstm(nn.Module):
 class Steps(Protocol):
     """A layer's way through time, step by step."""
 
-    def __init__(
-        self,
-        recurrent: Tensor,
-        mask: Tensor | None,
-        sizes: tuple[int, ...],
-        starts: Tensor,
-        backward: bool,
-    ) -> None:
-        """Of a layer, for packed rows.
-
-        Args:
-            recurrent: the layer's weight.
-            mask: (R, C) of dropout.
-            sizes, starts: as `PackedRows` has them.
-            backward: for reading from right to left.
-        """
-
     def read(self, products: Tensor, cells: Tensor, outputs: Tensor) -> None:
         """The way there.
 
@@ -158,13 +101,28 @@ class Steps(Protocol):
         """
 
 
-def _steps_for(like: Tensor) -> type[Steps]:
-    """The fastest for tensors like this one."""
-    if why_not_triton(like) is None:
-        from elmox.ops.highway_lstm_triton import TritonSteps
+def _steps(
+    recurrent: Tensor,
+    mask: Tensor | None,
+    sizes: tuple[int, ...],
+    starts: Tensor,
+    backward: bool,
+) -> Steps:
+    """The fastest way for a layer's packed rows.
 
-        return TritonSteps
-    return TorchSteps
+    Args:
+        recurrent: the layer's weight.
+        mask: (R, C) of dropout.
+        sizes, starts: as `PackedRows` has them.
+        backward: for reading from right to left.
+    """
+    if why_not_triton(recurrent) is not None:
+        return TorchSteps(recurrent, mask, sizes, backward)
+    from elmox.ops.recurrence_triton import TritonRecurrence
+
+    return TritonRecurrence(
+        recurrent[None], starts, sizes[0], backward=backward, highway=True, mask=mask
+    )
 
 
 class _Recurrence(torch.autograd.Function):
@@ -181,7 +139,7 @@ class _Recurrence(torch.autograd.Function):
     ) -> Tensor:
         kept = products.clone(memory_format=torch.contiguous_format)
         cells, outputs = (products.new_empty(len(products), recurrent.shape[1]) for _ in range(2))
-        _steps_for(kept)(recurrent, mask, sizes, starts, backward).read(kept, cells, outputs)
+        _steps(recurrent, mask, sizes, starts, backward).read(kept, cells, outputs)
         ctx.save_for_backward(kept, cells, outputs, recurrent, mask, starts, earlier)
         ctx.sizes, ctx.is_backward = sizes, backward
         return outputs
@@ -192,7 +150,7 @@ class _Recurrence(torch.autograd.Function):
         kept, cells, outputs, recurrent, mask, starts, earlier = ctx.saved_tensors
         num_rows = ctx.sizes[0]
         d_products = torch.empty_like(kept)
-        steps = _steps_for(kept)(recurrent, mask, ctx.sizes, starts, ctx.is_backward)
+        steps = _steps(recurrent, mask, ctx.sizes, starts, ctx.is_backward)
         steps.go_back(kept, cells, d_outputs, d_products)
         d_gates = d_products[:, : len(recurrent)]
         if ctx.is_backward:
@@ -215,14 +173,9 @@ class TorchSteps:
     """A dozen passes over memory for each step, and half as many again on the way back."""
 
     def __init__(
-        self,
-        recurrent: Tensor,
-        mask: Tensor | None,
-        sizes: tuple[int, ...],
-        starts: Tensor,
-        backward: bool,
+        self, recurrent: Tensor, mask: Tensor | None, sizes: tuple[int, ...], backward: bool
     ) -> None:
-        """See `Steps`."""
+        """See `_steps`."""
         self._recurrent, self._mask = recurrent, mask
         self._sizes, self._backward = list(sizes), backward
 

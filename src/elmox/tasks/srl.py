@@ -30,7 +30,8 @@ from elmox.readers.propbank import read_propbank
 from elmox.readers.propositions import CONTINUED, PREDICATE, Argument, Proposition, RoleSentence
 from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
-from elmox.tasks.highway_lstm import HighwayLstm, PackedRows, Packing
+from elmox.tasks.highway_lstm import HighwayLstm
+from elmox.tasks.packing import PackedRows, Packing
 from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.srl import score_roles
 from elmox.tasks.texts import Sentence

@@ -1,6 +1,7 @@
-"""The highway LSTM's kernels against plain torch: on a GPU, else in Triton's interpreter."""
+"""The LSTMs' kernels against plain torch: on a GPU, else in Triton's interpreter."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -8,38 +9,54 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from triton_interpreter import count_with_arrays
 
 from elmox.ops.tf32 import tf32_products
-from elmox.tasks import highway_lstm
-from elmox.tasks.highway_lstm import HighwayLstm, Packing, Steps, TorchSteps
+from elmox.tasks import bilstm, highway_lstm
+from elmox.tasks.bilstm import read_rows
+from elmox.tasks.highway_lstm import HighwayLstm, Steps, TorchSteps
+from elmox.tasks.packing import PackedRows, Packing
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 with pytest.MonkeyPatch.context() as patch:
     if DEVICE == "cpu":
         patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
     pytest.importorskip("triton")
-    from elmox.ops.highway_lstm_triton import GO_BACK, READ, TritonSteps
+    from elmox.ops.recurrence_triton import GO_BACK, READ, TritonRecurrence
 
 # Largest difference from float64, relative to the largest value.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 5e-2}
+TF32_TOLERANCE = 5e-3
 MANY_ROWS = [5] * 3 + [4] * READ.rows + [2] * GO_BACK.rows  # blocks that begin and end in between
 MANY_CELLS = max(READ.cells, READ.terms, GO_BACK.cells, GO_BACK.terms) + 5
 
 
 @pytest.fixture(scope="module", autouse=True)
-def interpreted() -> Iterator[None]:
-    """Where there is no GPU."""
+def on_triton() -> Iterator[None]:
+    """Everything but float64, whatever the device."""
     with pytest.MonkeyPatch.context() as patch:
         if DEVICE == "cpu":
             patch.setenv("TRITON_INTERPRET", "1")
             count_with_arrays(patch)
+        reason = {torch.float64: "float64"}
+        for module in (bilstm, highway_lstm):
+            patch.setattr(module, "why_not_triton", lambda like: reason.get(like.dtype))
         yield
 
 
+def rows_of(lengths: list[int], device: str = DEVICE) -> PackedRows:
+    return Packing.of(np.array(sorted(lengths)[::-1])).on(torch.device(device))
+
+
+def furthest(found: Tensor, expected: Tensor) -> float:
+    """Column by column, relative to the largest value of one, but at least to 1."""
+    scale = expected.abs().amax(0).clamp(min=1)
+    return float(((found.cpu().double() - expected).abs().amax(0) / scale).max())
+
+
 class Problem(NamedTuple):
-    """What a layer is given, on the CPU."""
+    """What a layer with highways is given, on the CPU."""
 
     products: Tensor
     recurrent: Tensor
@@ -67,21 +84,28 @@ class Problem(NamedTuple):
         )
         return Problem(products, recurrent, mask, d_outputs)
 
+    def with_triton(self, lengths: list[int], backward: bool, dtype: torch.dtype) -> Tensor:
+        """There and back by our kernels."""
+        own, rows = self.to(DEVICE, dtype), rows_of(lengths)
+        kind = {"backward": backward, "highway": True, "mask": own.mask}
+        steps = TritonRecurrence(own.recurrent[None], rows.starts, rows.sizes[0], **kind)
+        return gone_through(steps, own)
 
-def gone_through(kind: type[Steps], problem: Problem, packing: Packing, backward: bool) -> Tensor:
+    def with_torch(self, lengths: list[int], backward: bool) -> Tensor:
+        """There and back in float64."""
+        own = self.to("cpu", torch.float64)
+        sizes = rows_of(lengths, "cpu").sizes
+        return gone_through(TorchSteps(own.recurrent, own.mask, sizes, backward), own)
+
+
+def gone_through(steps: Steps, problem: Problem) -> Tensor:
     """There and back: activated gates, cells, outputs and gradients, side by side."""
-    products, recurrent, mask, d_outputs = problem
+    products, _, _, d_outputs = problem
     cells, outputs = (torch.full_like(d_outputs, float("nan")) for _ in range(2))
     d_products = torch.full_like(products, float("nan"))
-    rows = packing.on(products.device)
-    steps = kind(recurrent, mask, rows.sizes, rows.starts, backward)
     steps.read(products, cells, outputs)
     steps.go_back(products, cells, d_outputs, d_products)
     return torch.cat([products, cells, outputs, d_products], dim=1)
-
-
-def packing_of(lengths: list[int]) -> Packing:
-    return Packing.of(np.array(sorted(lengths)[::-1]))
 
 
 @settings(max_examples=20, deadline=None)
@@ -97,41 +121,33 @@ def packing_of(lengths: list[int]) -> Packing:
 @example(MANY_ROWS, MANY_CELLS, False, True, torch.float32)
 @example(MANY_ROWS, MANY_CELLS, True, True, torch.float32)
 @example(MANY_ROWS, MANY_CELLS, True, False, torch.bfloat16)
-def test_the_way_there_and_back(
+def test_highways_there_and_back(
     lengths: list[int], num_cells: int, backward: bool, masked: bool, dtype: torch.dtype
 ) -> None:
-    packing = packing_of(lengths)
-    problem = Problem.random(lengths, num_cells, masked).to(DEVICE, dtype)
-    expected = gone_through(TorchSteps, problem.to("cpu", torch.float64), packing, backward)
-    found = gone_through(TritonSteps, problem, packing, backward)
+    problem = Problem.random(lengths, num_cells, masked).to("cpu", dtype)
+    found = problem.with_triton(lengths, backward, dtype)
     assert found.dtype == dtype
-    scale = expected.abs().amax(0).clamp(min=1)
-    assert ((found.cpu().double() - expected).abs().amax(0) / scale).max() < TOLERANCE[dtype]
+    assert furthest(found, problem.with_torch(lengths, backward)) < TOLERANCE[dtype]
 
 
 def test_in_tf32_where_torch_is() -> None:
-    packing = packing_of(MANY_ROWS)
     problem = Problem.random(MANY_ROWS, MANY_CELLS, masked=True)
-    expected = gone_through(TorchSteps, problem.to("cpu", torch.float64), packing, backward=True)
     with tf32_products(torch.device("cuda")):
-        found = gone_through(TritonSteps, problem.to(DEVICE, torch.float32), packing, backward=True)
-    scale = expected.abs().amax(0).clamp(min=1)
-    difference = ((found.cpu().double() - expected).abs().amax(0) / scale).max()
-    assert difference < 5e-3
+        found = problem.with_triton(MANY_ROWS, backward=True, dtype=torch.float32)
+    difference = furthest(found, problem.with_torch(MANY_ROWS, backward=True))
+    assert difference < TF32_TOLERANCE
     if DEVICE == "cuda":  # the interpreter knows no TF32
         assert difference > TOLERANCE[torch.float32]
 
 
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_a_layer_learns_the_same(
+def test_a_layer_with_highways_learns_the_same(
     backward: bool, dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every gradient, however that of the outputs is laid out."""
     torch.manual_seed(7)
-    layer = HighwayLstm(6, 11, dropout, backward).to(DEVICE)
-    packing = packing_of([6, 6, 4, 1])
-    rows = packing.on(torch.device(DEVICE))
+    layer, rows = HighwayLstm(6, 11, dropout, backward).to(DEVICE), rows_of([6, 6, 4, 1])
     inputs = torch.randn(17, 6, device=DEVICE, requires_grad=True)
     found = {}
     for name, reason in (("torch", "told to"), ("triton", None)):
@@ -144,22 +160,48 @@ def test_a_layer_learns_the_same(
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_products_of_any_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highway_lstm, "why_not_triton", lambda like: None)
-    layer, packing = HighwayLstm(6, 5, 0.0, backward=True).to(DEVICE), packing_of([3, 2])
-    rows = packing.on(torch.device(DEVICE))
+def test_products_of_any_layout() -> None:
+    layer, rows = HighwayLstm(6, 5, 0.0, backward=True).to(DEVICE), rows_of([3, 2])
     products = torch.randn(5, 30, device=DEVICE)
     strange = products.T.contiguous().T
     assert not strange.is_contiguous()
-    found = (layer.read(own, rows) for own in (products, strange))
-    assert torch.equal(*found)
+    assert torch.equal(*(layer.read(own, rows) for own in (products, strange)))
+
+
+def learned(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> list[Tensor]:
+    """What a layer gives for words, and all gradients of some loss, with torch's names."""
+    own = words.clone().requires_grad_()
+    outputs = read_rows(lstm, own, rows)
+    loss = (outputs * outputs.detach().cos()).sum() + outputs.sum(0)[1]
+    return [outputs.detach(), *torch.autograd.grad(loss, [own, *lstm.parameters()])]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5),
+    width=st.integers(1, 6),
+    num_cells=st.integers(1, 9),
+)
+@example([1], 1, 1)
+@example([7], 2, 3)
+@example(MANY_ROWS, 4, MANY_CELLS)
+def test_an_lstm_is_torchs(lengths: list[int], width: int, num_cells: int) -> None:
+    torch.manual_seed(len(lengths) + num_cells)
+    lstm = nn.LSTM(width, num_cells, bidirectional=True)
+    words = torch.randn(sum(lengths), width)
+    found = learned(deepcopy(lstm).to(DEVICE), words.to(DEVICE), rows_of(lengths))
+    expected = learned(lstm.double(), words.double(), rows_of(lengths, "cpu"))
+    for one, other in zip(found, expected, strict=True):
+        assert furthest(one, other) < TOLERANCE[torch.float32]
 
 
 def test_numbers_repeat_bit_by_bit() -> None:
-    packing = packing_of(MANY_ROWS)
+    torch.manual_seed(1)
+    lstm = nn.LSTM(3, MANY_CELLS, bidirectional=True).to(DEVICE)
+    words, rows = torch.randn(sum(MANY_ROWS), 3, device=DEVICE), rows_of(MANY_ROWS)
     problem = Problem.random(MANY_ROWS, MANY_CELLS, masked=True)
     one, other = (
-        gone_through(TritonSteps, problem.to(DEVICE, torch.float32), packing, backward=True)
+        [*learned(lstm, words, rows), problem.with_triton(MANY_ROWS, True, torch.float32)]
         for _ in range(2)
     )
-    assert torch.equal(one, other)
+    assert all(map(torch.equal, one, other))
