@@ -22,7 +22,9 @@ from torch.utils.checkpoint import checkpoint
 from elmox.tasks.mentions import Mentions, activation, feed_forward
 
 MOST_PAIRS = 2**13  # that are scored together: a bound on memory
-MOST_PAIRS_ON_GPU = 2**15  # few at a time would keep the host busy, and the GPU waiting for it
+# Of a GPU's memory that the vectors of all of them may take; there are half a dozen of such tables.
+# Few pairs at a time would keep the host busy, and the GPU waiting for it.
+GPU_SHARE = 1 / 64
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # where a bin of distances, in mentions, begins
 
@@ -87,7 +89,7 @@ class AntecedentScorer(nn.Module):
         vectors = mentions.vectors
         tables = vectors, self.anaphor(vectors), self.antecedent(vectors)
         speaking = speakers[mentions.starts]
-        portions = (torch.split(own, _most_pairs(own.device)) for own in (anaphors, antecedents))
+        portions = (torch.split(own, _most_pairs(vectors)) for own in (anaphors, antecedents))
         found = [
             _recomputed(self._pairs, *both, speaking, *tables)
             for both in zip(*portions, strict=True)
@@ -146,8 +148,13 @@ def antecedent_loss(scores: Tensor, right: Tensor) -> Tensor:
     return (scores.logsumexp(1) - likely).mean()
 
 
-def _most_pairs(device: torch.device) -> int:
-    return MOST_PAIRS if device.type == "cpu" else MOST_PAIRS_ON_GPU
+def _most_pairs(vectors: Tensor) -> int:
+    """Pairs of these mentions (M, D) that are scored together."""
+    if vectors.device.type != "cuda":
+        return MOST_PAIRS
+    memory = torch.cuda.get_device_properties(vectors.device).total_memory
+    pair = vectors.shape[1] * vectors.element_size()
+    return max(MOST_PAIRS, int(GPU_SHARE * memory) // pair)
 
 
 def _recomputed(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
