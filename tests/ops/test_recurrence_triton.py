@@ -1,8 +1,9 @@
 """The LSTMs' kernels against plain torch: on a GPU, else in Triton's interpreter."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -28,21 +29,40 @@ with pytest.MonkeyPatch.context() as patch:
 # Largest difference from float64, relative to the largest value.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 5e-2}
 TF32_TOLERANCE = 5e-3
+FEW_CELLS = [1, 3, 8]  # each is compiled anew
 MANY_ROWS = [5] * 3 + [4] * READ.rows + [2] * GO_BACK.rows  # blocks that begin and end in between
 MANY_CELLS = max(READ.cells, READ.terms, GO_BACK.cells, GO_BACK.terms) + 5
+
+
+launched: list[str] = []  # the kernels, in their order
 
 
 @pytest.fixture(scope="module", autouse=True)
 def on_triton() -> Iterator[None]:
     """Everything but float64, whatever the device."""
+    launch = TritonRecurrence._launch
+
+    def noted(self: TritonRecurrence, kernel: Any, *given: Any) -> None:
+        launched.append(kernel.fn.__name__)
+        launch(self, kernel, *given)
+
     with pytest.MonkeyPatch.context() as patch:
         if DEVICE == "cpu":
             patch.setenv("TRITON_INTERPRET", "1")
             count_with_arrays(patch)
+        patch.setattr(TritonRecurrence, "_launch", noted)
         reason = {torch.float64: "float64"}
         for module in (bilstm, highway_lstm):
             patch.setattr(module, "why_not_triton", lambda like: reason.get(like.dtype))
         yield
+
+
+@contextmanager
+def two_launches() -> Iterator[None]:
+    """One there, one back."""
+    launched.clear()
+    yield
+    assert launched == ["_read", "_go_back"]
 
 
 def rows_of(lengths: list[int], device: str = DEVICE) -> PackedRows:
@@ -111,7 +131,7 @@ def gone_through(steps: Steps, problem: Problem) -> Tensor:
 @settings(max_examples=20, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5),
-    num_cells=st.integers(1, 9),
+    num_cells=st.sampled_from(FEW_CELLS),
     backward=st.booleans(),
     masked=st.booleans(),
     dtype=st.sampled_from(list(TOLERANCE)),
@@ -149,14 +169,17 @@ def test_a_layer_with_highways_learns_the_same(
     torch.manual_seed(7)
     layer, rows = HighwayLstm(6, 11, dropout, backward).to(DEVICE), rows_of([6, 6, 4, 1])
     inputs = torch.randn(17, 6, device=DEVICE, requires_grad=True)
-    found = {}
-    for name, reason in (("torch", "told to"), ("triton", None)):
-        monkeypatch.setattr(highway_lstm, "why_not_triton", lambda like, reason=reason: reason)
+
+    def gradients() -> list[Tensor]:
         torch.manual_seed(8)  # the same mask
         outputs = layer(inputs, rows)
         loss = outputs.sum() + outputs.sum(0)[3]
-        found[name] = [outputs, *torch.autograd.grad(loss, [inputs, *layer.parameters()])]
-    for one, other in zip(found["torch"], found["triton"], strict=True):
+        return [outputs, *torch.autograd.grad(loss, [inputs, *layer.parameters()])]
+
+    with two_launches():
+        found = gradients()
+    monkeypatch.setattr(highway_lstm, "why_not_triton", lambda like: "told to")
+    for one, other in zip(gradients(), found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
@@ -176,23 +199,53 @@ def learned(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> list[Tensor]:
     return [outputs.detach(), *torch.autograd.grad(loss, [own, *lstm.parameters()])]
 
 
+def lstm_problem(lengths: list[int], width: int, num_cells: int) -> tuple[nn.LSTM, Tensor]:
+    """A layer and packed words, on the CPU."""
+    torch.manual_seed(len(lengths) + num_cells)
+    return nn.LSTM(width, num_cells, bidirectional=True), torch.randn(sum(lengths), width)
+
+
 @settings(max_examples=20, deadline=None)
 @given(
-    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5),
+    lengths=st.lists(st.integers(0, 5), min_size=1, max_size=5).filter(any),
     width=st.integers(1, 6),
-    num_cells=st.integers(1, 9),
+    num_cells=st.sampled_from(FEW_CELLS),
 )
 @example([1], 1, 1)
+@example([1] * 17, 2, 32)
 @example([7], 2, 3)
 @example(MANY_ROWS, 4, MANY_CELLS)
 def test_an_lstm_is_torchs(lengths: list[int], width: int, num_cells: int) -> None:
-    torch.manual_seed(len(lengths) + num_cells)
-    lstm = nn.LSTM(width, num_cells, bidirectional=True)
-    words = torch.randn(sum(lengths), width)
-    found = learned(deepcopy(lstm).to(DEVICE), words.to(DEVICE), rows_of(lengths))
+    lstm, words = lstm_problem(lengths, width, num_cells)
+    with two_launches():
+        found = learned(deepcopy(lstm).to(DEVICE), words.to(DEVICE), rows_of(lengths))
     expected = learned(lstm.double(), words.double(), rows_of(lengths, "cpu"))
     for one, other in zip(found, expected, strict=True):
         assert furthest(one, other) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+@pytest.mark.parametrize("in_tf32", [False, True])
+@pytest.mark.parametrize("num_cells", [200, 300])
+def test_at_full_size(num_cells: int, in_tf32: bool) -> None:
+    """Where loads are wide, and the ring of those ahead goes round: here threads might race."""
+    lengths = [40] * 3 + list(range(1, 40))
+    precision = tf32_products(torch.device("cuda")) if in_tf32 else nullcontext()
+    problem = Problem.random(lengths, num_cells, masked=True)
+    lstm, words = lstm_problem(lengths, 64, num_cells)
+    expected = learned(deepcopy(lstm).double(), words.double(), rows_of(lengths, "cpu"))
+    expected.append(problem.with_torch(lengths, backward=True))
+    lstm, words, rows = lstm.to(DEVICE), words.to(DEVICE), rows_of(lengths)
+    with precision:
+        results = [
+            [*learned(lstm, words, rows), problem.with_triton(lengths, True, torch.float32)]
+            for _ in range(5)
+        ]
+    for own in results[1:]:
+        assert all(map(torch.equal, own, results[0]))
+    tolerance = TF32_TOLERANCE if in_tf32 else 2e-5
+    for one, other in zip(results[0], expected, strict=True):
+        assert furthest(one, other) < tolerance
 
 
 def test_numbers_repeat_bit_by_bit() -> None:

@@ -13,7 +13,12 @@ from torch import Tensor, nn
 from elmox.errors import ElmoxError
 from elmox.readers.conll2012 import Mention
 from elmox.tasks import antecedents, data
-from elmox.tasks.antecedents import DISTANCES, antecedent_loss, right_antecedents
+from elmox.tasks.antecedents import (
+    DISTANCES,
+    antecedent_loss,
+    pairs_that_fit,
+    right_antecedents,
+)
 from elmox.tasks.coreference import Coreference, SpanRanker, _entities, linked
 from elmox.tasks.data import TaskData
 from elmox.tasks.documents import Document
@@ -120,6 +125,15 @@ def plain_layer(parts: Sequence[tuple[nn.Linear, Tensor]], rest: nn.Module) -> T
     bias = next(layer.bias for layer, _ in parts if layer.bias is not None)
     found: Tensor = rest(weight @ torch.cat([part for _, part in parts]) + bias)
     return found
+
+
+@pytest.mark.parametrize(("gigabytes", "expected"), [(1, 2**13), (8, 2**14), (80, 2**17)])
+def test_pairs_that_fit_on_a_gpu(gigabytes: int, expected: int) -> None:
+    pair = 4 * 1500
+    assert pairs_that_fit(gigabytes * 10**9, pair) == expected
+    assert pairs_that_fit(gigabytes * 10**9 * 101 // 100, pair) == expected  # one like it
+    taken = expected * pair
+    assert taken <= gigabytes * 10**9 / 64 or expected == antecedents.MOST_PAIRS
 
 
 def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:

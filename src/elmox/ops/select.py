@@ -10,7 +10,7 @@
 | training | float32 on a GPU with Triton | plain products, point-wise kernels |
 | training | elsewhere | plain torch |
 | tasks: CRF, LSTMs | float32 or 16 bits on a GPU with Triton | a kernel for all steps |
-| tasks: CRF, LSTMs | elsewhere | plain torch |
+| tasks: CRF, LSTMs | elsewhere | plain torch, which also reads GRUs |
 
 The environment variable ELMOX_KERNELS forces one: `torch` turns Triton off, `pointwise` only the
 fused kernels. Kernels may hold copies of the weights. `LstmKernels` makes them when they are first

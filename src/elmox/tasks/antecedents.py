@@ -24,7 +24,7 @@ from elmox.tasks.mentions import Mentions, activation, feed_forward
 MOST_PAIRS = 2**13  # that are scored together: a bound on memory
 # Of a GPU's memory that the vectors of all of them may take; there are half a dozen of such tables.
 # Few pairs at a time would keep the host busy, and the GPU waiting for it.
-GPU_SHARE = 1 / 64
+PAIRS_SHARE = 1 / 64
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # where a bin of distances, in mentions, begins
 
@@ -153,8 +153,18 @@ def _most_pairs(vectors: Tensor) -> int:
     if vectors.device.type != "cuda":
         return MOST_PAIRS
     memory = torch.cuda.get_device_properties(vectors.device).total_memory
-    pair = vectors.shape[1] * vectors.element_size()
-    return max(MOST_PAIRS, int(GPU_SHARE * memory) // pair)
+    return pairs_that_fit(memory, vectors.shape[1] * vectors.element_size())
+
+
+def pairs_that_fit(memory: int, pair: int) -> int:
+    """A power of 2, that GPUs of about the same size draw the same dropout.
+
+    Args:
+        memory: bytes of the GPU.
+        pair: bytes of a pair's vector.
+    """
+    fitting = int(PAIRS_SHARE * memory) // pair
+    return max(MOST_PAIRS, 1 << fitting.bit_length() >> 1)
 
 
 def _recomputed(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from elmox.tasks.packing import PackedRows
 
 def read_rows(rnn: nn.LSTM | nn.GRU, words: Tensor, rows: PackedRows) -> Tensor:
     """What an RNN of one layer makes of packed rows: (P, W) to (P, directions * C)."""
+    assert (rnn.num_layers, rnn.bias, rnn.proj_size) == (1, True, 0)
     if isinstance(rnn, nn.LSTM) and rnn.bidirectional and why_not_triton(words) is None:
         return _read_both_ways(rnn, words, rows)
     found: Tensor = rnn(PackedSequence(words, torch.tensor(rows.sizes)))[0].data

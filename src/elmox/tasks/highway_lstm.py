@@ -79,7 +79,7 @@ class HighwayLstm(nn.Module):
 
 
 class Steps(Protocol):
-    """A layer's way through time, step by step."""
+    """A layer's way through time."""
 
     def read(self, products: Tensor, cells: Tensor, outputs: Tensor) -> None:
         """The way there.
