@@ -107,8 +107,8 @@ class Problem(NamedTuple):
     def with_triton(self, lengths: list[int], backward: bool, dtype: torch.dtype) -> Tensor:
         """There and back by our kernels."""
         own, rows = self.to(DEVICE, dtype), rows_of(lengths)
-        kind = {"backward": backward, "highway": True, "mask": own.mask}
-        steps = TritonRecurrence(own.recurrent[None], rows.starts, rows.sizes[0], **kind)
+        given = own.recurrent[None], rows.starts, rows.sizes[0]
+        steps = TritonRecurrence(*given, highway=True, backward=backward, mask=own.mask)
         return gone_through(steps, own)
 
     def with_torch(self, lengths: list[int], backward: bool) -> Tensor:
