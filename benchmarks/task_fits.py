@@ -23,8 +23,7 @@ def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
     """Fit, or go on fitting, and write what came out."""
     recipe = setup.recipe(fit)
     session = open_session(fit, setup)
-    out = setup.work / "fits" / fit.task / fit.column / f"trial-{fit.trial}"
-    found = session.fit(recipe, out).seeds[0]
+    found = session.fit(recipe, fit.folder(setup.work)).seeds[0]
     model = Path(found.model)
     record = {
         **asdict(fit),

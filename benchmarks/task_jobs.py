@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from task_plan import TASKS
 from task_records import Fit, Setup
-from task_studies import fits_folder, fits_path, is_study_done, is_variant_done, variants_of
+from task_studies import (
+    fits_folder,
+    fits_path,
+    is_study_done,
+    is_variant_done,
+    same_in_table,
+    variants_of,
+)
 
 if TYPE_CHECKING:
     from elmox.tasks.ablation import Study
@@ -46,6 +53,10 @@ class FitJob:
     def name(self) -> str:
         return self.fit.name
 
+    @property
+    def cost(self) -> float:
+        return self.fit.cost
+
     def command(self, setup: Setup) -> list[str]:
         fit = self.fit
         own = ["fit", fit.task, fit.column, "--trial", str(fit.trial), "--seed", str(fit.seed)]
@@ -75,7 +86,6 @@ class StudyJob:
 
     @property
     def cost(self) -> float:
-        """As a fit's."""
         if self.variant is None:
             return math.inf  # nothing but the table is left to do
         share = variants_of(self.study)[self.variant].share
@@ -101,6 +111,13 @@ class StudyJob:
             return fits_folder(setup, self.task)
         return fits_path(setup, self.task, variants_of(self.study)[self.variant])
 
+    def column(self, setup: Setup) -> tuple[str, str] | None:
+        """Task and column of the table, if that has fits of the same recipe."""
+        if self.variant is None:
+            return None
+        same = same_in_table(setup, self.task, variants_of(self.study)[self.variant])
+        return None if same is None else (same.task, same.column)
+
     def command(self, setup: Setup) -> list[str]:
         own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
         own += [] if self.variant is None else ["--variant", str(self.variant)]
@@ -108,15 +125,18 @@ class StudyJob:
 
 
 def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) -> list[Job]:
-    """The order in which jobs are begun: the table's before the studies', the largest first.
+    """The order in which jobs are begun: what takes longest first, short ones fill what is left.
 
-    Of the studies' that would get in each other's way, the first.
+    Of the studies' that would get in each other's way, the first; what the table fits anyway, when
+    that is done.
     """
-    table = sorted(fits, key=lambda own: -own.fit.cost)
+    fitted = {(own.fit.task, own.fit.column) for own in fits}
     first: dict[Path, StudyJob] = {}
     for own in studies:
-        first.setdefault(own.place(setup), own)
-    return [*table, *sorted(first.values(), key=lambda own: -own.cost)]
+        if own.column(setup) not in fitted:
+            first.setdefault(own.place(setup), own)
+    jobs: list[FitJob | StudyJob] = [*fits, *first.values()]
+    return [*sorted(jobs, key=lambda own: -own.cost)]
 
 
 def _passed_on(setup: Setup) -> list[str]:

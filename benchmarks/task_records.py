@@ -47,9 +47,16 @@ class Fit:
 
     @property
     def cost(self) -> float:
-        """Roughly, in minutes; that of what only has to be finished is beyond all others."""
+        """Minutes, roughly, until it and what waits for it are done: seeds wait for trials.
+
+        That of what only has to be finished is beyond all others.
+        """
         is_fitted = self.tested and self.seed == 0  # by its trial; only the test is left
-        return math.inf if is_fitted else TASKS[self.task].cost
+        return math.inf if is_fitted else TASKS[self.task].cost * (1 if self.tested else 2)
+
+    def folder(self, work: Path) -> Path:
+        """Where it is fitted, with all seeds of the same setting."""
+        return work / "fits" / self.task / self.column / f"trial-{self.trial}"
 
     def path(self, work: Path) -> Path:
         """Of its result."""

@@ -1,15 +1,19 @@
 """Studies of the table, in this process: what `elmox ablate` does, with its setup kept beside it.
 
 Variants are fitted one by one, each perhaps in a process of its own; when all are there, the table
-is made of them. STUDY-setup.json is written before the first fit, so that a study that was
-interrupted is not gone on with by another recipe or another biLM either.
+is made of them. What the table of tasks has too is fitted once, for both.
+
+STUDY-setup.json is written before the first fit, so that a study that was interrupted is not gone
+on with by another recipe or another biLM either.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from task_commands import without_absolute_paths
-from task_records import Setup, check_made_with, recipe_values
+from task_plan import TASKS
+from task_records import Fit, Setup, check_made_with, recipe_values
 
 from elmox.files import atomic_write, read_json, to_json
 
@@ -59,6 +63,23 @@ def fits_path(setup: Setup, task: str, variant: "Variant") -> Path:
     return variant_folder(setup.study_recipe(task), variant, fits_folder(setup, task))
 
 
+@cache  # many recipes are read, and it is asked whenever a job has ended
+def same_in_table(setup: Setup, task: str, variant: "Variant") -> Fit | None:
+    """A fit of the table with the recipe of a variant, if there is one: its seeds serve both."""
+    from elmox.tasks.recipe import changed
+
+    if variant.share < 1:
+        return None
+    recipe = changed(setup.study_recipe(task), variant.changes)
+    fits = (
+        Fit(task, column.name, number)
+        for column in TASKS[task].columns
+        if column.encoder in ("none", "elmo")
+        for number in range(len(TASKS[task].trials))
+    )
+    return next((fit for fit in fits if setup.recipe(fit) == recipe), None)
+
+
 def is_variant_done(setup: Setup, task: str, variant: "Variant", num_seeds: int) -> bool:
     """Whether a variant has been fitted with at least as many seeds."""
     path = fits_path(setup, task, variant) / "results.json"
@@ -71,6 +92,11 @@ def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_
 
     session = _begun(setup, task, study, num_seeds)
     recipe, folder = setup.study_recipe(task), fits_folder(setup, task)
+    path, same = fits_path(setup, task, variant), same_in_table(setup, task, variant)
+    if same is not None and not path.exists():
+        for own in (path.parent, same.folder(setup.work)):
+            own.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(same.folder(setup.work).resolve())
     fit_variant(session, recipe, variant, folder, num_seeds=num_seeds)
 
 

@@ -2,8 +2,7 @@
 
 For every task and column a few settings are tried with one seed, the best by the dev data is fitted
 with further seeds, and those are tested. Fits run as processes of their own, several at a time, the
-largest first, studies after the table. What is there already is not done again, and what was
-interrupted goes on.
+longest first. What is there already is not done again, and what was interrupted goes on.
 
     python benchmarks/tasks.py run --tasks pos ner --jobs 2 --minutes 60   # and again, to go on
     python benchmarks/tasks.py run --jobs 16 --studies layers samples      # all, and ablations

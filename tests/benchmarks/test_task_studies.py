@@ -65,6 +65,9 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     table = work / "ablations" / "pos" / "layers.json"
     rows = json.loads(table.read_text())["rows"]
     assert [own["variant"]["name"] for own in rows][:2] == ["no ELMo", "layer 0"]
+    fitted = json.loads((work / "results/pos/none/trial-0.json").read_text())
+    own = rows[0]["results"]["seeds"][0]  # the table's fit, not one more
+    assert (own["dev"], own["seconds"]) == (fitted["dev"], fitted["seconds"])
     before = table.stat().st_mtime_ns
     assert call(tmp_path, *run) == ""  # nothing is left to do
     assert table.stat().st_mtime_ns == before

@@ -297,16 +297,30 @@ def test_jobs_begin_in_their_order(setup: "Setup", tmp_path: Path) -> None:
     assert notes.read_text().split() == ["b", "c", "a"]
 
 
-def test_the_table_comes_first_and_the_largest_fits(tmp_path: Path) -> None:
+def test_what_takes_longest_comes_first(tmp_path: Path) -> None:
     from task_jobs import FitJob, StudyJob, in_order
     from task_records import Fit, Setup
 
     fits = [FitJob(Fit(task, "mix", 0)) for task in ("ner", "srl", "pos")]
     fits.append(FitJob(Fit("nli", "mix", 0, 0, tested=True)))  # only the test is left
+    fits.append(FitJob(Fit("srl", "layer0", 0, 1, tested=True)))
     studies = [StudyJob("pos", "layers", 3, 0), StudyJob("srl", "layers", 3, 0)]
-    expected = ["nli-mix-seed-0", "srl-mix-trial-0", "pos-mix-trial-0", "ner-mix-trial-0"]
-    expected += ["srl-study-layers-0", "pos-study-layers-0"]
+    expected = ["nli-mix-seed-0", "srl-study-layers-0", "srl-mix-trial-0", "pos-study-layers-0"]
+    expected += ["srl-layer0-seed-1", "pos-mix-trial-0", "ner-mix-trial-0"]
     assert [own.name for own in in_order(fits, studies, Setup(tmp_path))] == expected
+
+
+def test_studies_wait_for_what_the_table_fits_too(tmp_path: Path) -> None:
+    from task_jobs import FitJob, StudyJob, in_order
+    from task_records import Fit, Setup
+
+    setup = Setup(tmp_path)
+    fits = [FitJob(Fit("srl", "none", 1)), FitJob(Fit("pos", "mix", 0))]
+    studies = StudyJob("srl", "layers", 3).pending(setup)
+    names = {own.name for own in in_order(fits, studies, setup)}
+    assert (len(studies), len(names)) == (5, 2 + 4)
+    assert "srl-study-layers-0" not in names  # without ELMo
+    assert {own.name for own in in_order(fits[1:], studies, setup)} >= {"srl-study-layers-0"}
 
 
 def test_what_is_the_same_in_two_studies_is_fitted_once(tmp_path: Path) -> None:
