@@ -127,13 +127,13 @@ def plain_layer(parts: Sequence[tuple[nn.Linear, Tensor]], rest: nn.Module) -> T
     return found
 
 
-@pytest.mark.parametrize(("gigabytes", "expected"), [(1, 2**13), (8, 2**14), (80, 2**17)])
+@pytest.mark.parametrize(("gigabytes", "expected"), [(8, 2**13), (40, 2**14), (80, 2**15)])
 def test_pairs_that_fit_on_a_gpu(gigabytes: int, expected: int) -> None:
     pair = 4 * 1500
     assert pairs_that_fit(gigabytes * 10**9, pair) == expected
     assert pairs_that_fit(gigabytes * 10**9 * 101 // 100, pair) == expected  # one like it
     taken = expected * pair
-    assert taken <= gigabytes * 10**9 / 64 or expected == antecedents.MOST_PAIRS
+    assert taken <= gigabytes * 10**9 / 256 or expected == antecedents.MOST_PAIRS
 
 
 def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:

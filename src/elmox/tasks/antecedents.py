@@ -24,7 +24,7 @@ from elmox.tasks.mentions import Mentions, activation, feed_forward
 MOST_PAIRS = 2**13  # that are scored together: a bound on memory
 # Of a GPU's memory that the vectors of all of them may take; there are half a dozen of such tables.
 # Few pairs at a time would keep the host busy, and the GPU waiting for it.
-PAIRS_SHARE = 1 / 64
+PAIRS_SHARE = 1 / 256
 
 DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # where a bin of distances, in mentions, begins
 
