@@ -102,17 +102,27 @@ class TaskPlan:
         return [own for own in COLUMNS.values() if self.with_minilm or own.encoder != "minilm"]
 
 
-def _grid(rates: Sequence[float], *dropouts: Sequence[float]) -> tuple[Trial, ...]:
-    """All pairs of a rate with dropouts of words, ELMo and head; the recipe's values come first."""
-    names = ("words", "elmo", "head")
-    return tuple(
-        (
-            f"fit.lr={rate}",
-            *(f"{name}.dropout={value}" for name, value in zip(names, own, strict=True)),
-        )
-        for own in dropouts
-        for rate in rates
+Dropouts: TypeAlias = tuple[float, float, float]  # of words, ELMo and head
+
+
+def _grid(rates: tuple[float, float], first: Dropouts, second: Dropouts) -> tuple[Trial, ...]:
+    """Both rates with both dropouts, the recipe's values first, and ELMo's layers normed.
+
+    Where those are normed, words have the second dropout, that it is a trial without ELMo too.
+    """
+    (rate, other), (_, elmo, head) = rates, first
+    return (
+        _trial(rate, first),
+        _trial(other, first),
+        (*_trial(rate, (second[0], elmo, head)), "elmo.layer_norm=true"),
+        _trial(rate, second),
+        _trial(other, second),
     )
+
+
+def _trial(rate: float, dropouts: Dropouts) -> Trial:
+    parts = zip(("words", "elmo", "head"), dropouts, strict=True)
+    return (f"fit.lr={rate}", *(f"{name}.dropout={value}" for name, value in parts))
 
 
 TASKS = {
