@@ -106,15 +106,16 @@ Dropouts: TypeAlias = tuple[float, float, float]  # of words, ELMo and head
 
 
 def _grid(rates: tuple[float, float], first: Dropouts, second: Dropouts) -> tuple[Trial, ...]:
-    """Both rates with both dropouts, the recipe's values first, and ELMo's layers normed.
+    """Both rates with both dropouts, the recipe's values first, and a mix that learns fast.
 
-    Where those are normed, words have the second dropout, that it is a trial without ELMo too.
+    There words have the second dropout, that it is a trial without ELMo too.
     """
     (rate, other), (_, elmo, head) = rates, first
+    fast = "elmo.layer_norm=true", "elmo.mix_rate=30"
     return (
         _trial(rate, first),
         _trial(other, first),
-        (*_trial(rate, (second[0], elmo, head)), "elmo.layer_norm=true"),
+        (*_trial(rate, (second[0], elmo, head)), *fast),
         _trial(rate, second),
         _trial(other, second),
     )

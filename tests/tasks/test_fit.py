@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tagged_files import NAMES, Tagged, write_columns
 
 from elmox import open_vectors
 from elmox.errors import ElmoxError
 from elmox.tasks.fitted import Fitted
 from elmox.tasks.layers import layers_path
+from elmox.tasks.model import read_model
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 from elmox.tasks.session import Results, fit_task
 
@@ -55,6 +57,21 @@ def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
 def test_other_inputs(changes: list[str], tiny: Path, tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe(f"elmo.model={tiny}", *changes))
     assert found.mean["dev"] > 90
+
+
+def test_a_mix_that_learns_faster(tiny: Path, tmp_path: Path) -> None:
+    """In a first update Adam moves a weight by its rate, whatever the gradient."""
+    once = ["fit.epochs=1", "fit.batch_size=10", "fit.lr=0.001", "elmo.place=both"]
+    for rate in (1, 30):
+        chosen = recipe(f"elmo.model={tiny}", *once, f"elmo.mix_rate={rate}")
+        model = read_model(Path(fit_names(tmp_path, chosen, f"rate-{rate}").best.model))
+        mix = model.embedder.mix
+        assert mix is not None
+        assert mix.weights is not None
+        for moved in (mix.weights, mix.gamma - 1):
+            torch.testing.assert_close(moved.abs(), torch.full_like(moved, 0.001 * rate))
+        scores = dict(model.head.named_parameters())["crf.start_scores"]  # zero before
+        assert 0 < scores.abs().max() < 0.0011
 
 
 def test_tags_of_words(tmp_path: Path) -> None:
@@ -183,6 +200,7 @@ def test_bad_files(text: str, message: str, tmp_path: Path) -> None:
         ("elmo.place=sideways", "elmo.place"),
         ("head.cells=3", "head"),
         ("fit.lr=0", r"fit\.lr is 0"),
+        ("elmo.mix_rate=0", r"elmo\.mix_rate is 0"),
         ("words.dropout=1", r"words\.dropout is 1"),
     ],
 )

@@ -210,18 +210,21 @@ class _Fit:
 
 
 def _groups(model: TaskModel) -> list[dict[str, Any]]:
-    """What is learned, and at which rate: the task's own weights, and a biLM at a rate of its own.
+    """What is learned, and at which rate: the task's own weights, ELMo's mix, and a biLM.
 
     A rate is the first epoch's.
     """
     recipe = model.description.recipe
-    parts = [([model.embedder, model.head], recipe.fit.lr)]
-    if model.finetuned is not None:
-        parts.append(([model.finetuned], recipe.elmo.lr))
-    return [
-        {"params": [p for module in modules for p in module.parameters()], "initial_lr": lr}
-        for modules, lr in parts
-    ]
+    mix = [] if model.embedder.mix is None else [*model.embedder.mix.parameters()]
+    mixing = set(mix)
+    own = [*model.embedder.parameters(), *model.head.parameters()]
+    bilm = [] if model.finetuned is None else [*model.finetuned.parameters()]
+    parts = (
+        ([one for one in own if one not in mixing], recipe.fit.lr),
+        (mix, recipe.fit.lr * recipe.elmo.mix_rate),
+        (bilm, recipe.elmo.lr),
+    )
+    return [{"params": weights, "initial_lr": lr} for weights, lr in parts if weights]
 
 
 def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:

@@ -31,6 +31,9 @@ class ElmoRecipe:
         penalty: lambda, the weight of the mix's L2 penalty, which draws it to the plain average.
         layer_norm: bring each layer's vectors to mean 0 and variance 1 before they are mixed, word
             by word. Else a layer of large numbers is most of a mix that has learned little yet.
+        mix_rate: how many times the task's rate the mix's weights and gamma have. AdamW moves each
+            by about its rate an update, however large it is, and these are far larger than a
+            network's weights: where updates are few, they stay about where they began.
         finetune: learn the whole biLM with the task.
         lr: AdamW's rate for the biLM then, halved as that of the task's own weights is.
     """
@@ -41,6 +44,7 @@ class ElmoRecipe:
     dropout: float = 0.5
     penalty: float = 0.001
     layer_norm: bool = False
+    mix_rate: float = 1.0
     finetune: bool = False
     lr: float = 0.0001
 
@@ -49,6 +53,7 @@ class ElmoRecipe:
     def __post_init__(self) -> None:
         share("elmo.dropout", self.dropout)
         at_least(0, "elmo.penalty", self.penalty)
+        above(0, "elmo.mix_rate", self.mix_rate)
         above(0, "elmo.lr", self.lr)
         if self.finetune and not self.is_used:
             raise ElmoxError(
