@@ -24,14 +24,14 @@ with pytest.MonkeyPatch.context() as patch:
     if DEVICE == "cpu":
         patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
     pytest.importorskip("triton")
-    from elmox.ops.recurrence_triton import GO_BACK, READ, TritonRecurrence
+    from elmox.ops.recurrence_triton import BLOCK, FLOAT16, FLOAT32, TritonRecurrence
 
 # Largest difference from float64, relative to the largest value.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 5e-2}
 TF32_TOLERANCE = 5e-3
 FEW_CELLS = [1, 3, 8]  # each is compiled anew
-MANY_ROWS = [5] * 3 + [4] * READ.rows + [2] * GO_BACK.rows  # blocks that begin and end in between
-MANY_CELLS = max(READ.cells, READ.terms, GO_BACK.cells, GO_BACK.terms) + 5
+MANY_ROWS = [5] * 3 + [4] * FLOAT16.rows + [2] * FLOAT32.rows  # blocks begin and end in between
+MANY_CELLS = BLOCK + 5
 
 
 launched: list[str] = []  # the kernels, in their order

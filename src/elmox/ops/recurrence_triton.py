@@ -11,23 +11,29 @@ A step has two halves. First the products with the recurrent weights, block by b
 pipelined loop: of the hidden state for the gates, on the way back of the gates' gradients for the
 hidden state's. They go through memory to the second half, which is the rest of the step, value by
 value: tensor cores lay out their sums as nothing else does. What one half writes, the next one
-reads, by other threads of the same program: hence the barriers.
+reads, by other threads of the same program: hence the barriers. What only the halves tell each
+other is padded with zeros to whole blocks.
 
-A product is in TF32 where torch's are, else the sum of three such, as exact as one in float32;
-everything else is float32. Each element is summed by one program in one order, so results repeat
-bit by bit. Only imported where Triton and a GPU are there.
+Where torch's products are in TF32, the factors of ours are in float16, which has as many bits for a
+number, half the bytes, and a smaller range: gradients are brought into it by the largest one.
+Elsewhere a product is the sum of three in TF32, as exact as one in float32. Everything else is
+float32. Each element is summed by one program in one order, so results repeat bit by bit. Only
+imported where Triton and a GPU are there.
 
 Shapes: R rows, P words of them all, S steps, D directions, C cells, G gates; words are packed as
-`elmox.tasks.packing` says. Order of the gates: input, forget, candidate, output, as torch's LSTM
-has them; with highways input, forget, output, carry, candidate, and what goes past them.
+`elmox.tasks.packing` says. B is R in whole blocks, W is C in whole blocks. Order of the gates:
+input, forget, candidate, output, as torch's LSTM has them; with highways input, forget, output,
+carry, candidate, and what goes past them.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.runtime import driver
 
 from elmox.ops.sizes import num_blocks
 from elmox.ops.tf32 import triton_precision
@@ -44,8 +50,11 @@ class Tiles(NamedTuple):
     num_stages: int  # of loading terms ahead
 
 
-READ = Tiles(16, 32, 32, 64, 4, 4)
-GO_BACK = Tiles(16, 32, 32, 64, 4, 4)
+FLOAT16 = Tiles(16, 64, 64, 64, 4, 4)
+SMALL_FLOAT16 = Tiles(16, 64, 32, 64, 4, 3)  # for GPUs with less shared memory
+FLOAT32 = Tiles(16, 32, 32, 64, 4, 3)
+MUCH_SHARED = 160 * 1024  # bytes that a program can have: what the first tiles take
+BLOCK = 64  # all blocks of cells divide it
 
 
 class TritonRecurrence:
@@ -72,8 +81,13 @@ class TritonRecurrence:
     ) -> None:
         assert len(recurrent) == (1 if highway else 2)
         assert highway or not (backward or mask is not None)
-        self._recurrent, self._mask, self._num_rows = recurrent.contiguous(), mask, num_rows
-        self._starts, self._kind = starts, (backward, highway, recurrent.shape[2])
+        num_cells = recurrent.shape[2]
+        self._dtype = torch.float16 if triton_precision() == "tf32" else torch.float32
+        self._tiles = _tiles(self._dtype, recurrent.device)
+        self._recurrent, self._mask = recurrent.unflatten(1, (-1, num_cells)), mask
+        self._num_blocks = num_blocks(num_rows, self._tiles.rows)
+        self._width = BLOCK * num_blocks(num_cells, BLOCK)
+        self._starts, self._kind = starts, (backward, highway, num_cells, self._width)
 
     def read(self, products: Tensor, cells: Tensor, outputs: Tensor) -> None:
         """The way there.
@@ -83,8 +97,8 @@ class TritonRecurrence:
                 replaced by the activated ones.
             cells, outputs: (P, D * C), to be filled.
         """
-        sums = self._scratch(self._recurrent.shape[0] * self._recurrent.shape[1])
-        self._launch(_read, READ, products, cells, outputs, sums)
+        hidden, sums = self._scratch(1, self._dtype), self._scratch(self._recurrent.shape[1])
+        self._launch(_read, self._recurrent, products, cells, outputs, hidden, sums)
 
     def go_back(
         self, products: Tensor, cells: Tensor, d_outputs: Tensor, d_products: Tensor
@@ -96,20 +110,28 @@ class TritonRecurrence:
             d_outputs: (P, D * C) gradients of the outputs.
             d_products: to be filled: gradients of the products as they were given.
         """
-        d_hidden, d_cells = (self._scratch(cells.shape[1]) for _ in range(2))
-        tensors = (products, cells, d_outputs.contiguous(), d_products, d_hidden, d_cells)
-        self._launch(_go_back, GO_BACK, *tensors)
+        largest = torch.linalg.vector_norm(d_outputs, float("inf"), dtype=torch.float32)
+        d_gates = self._scratch(self._recurrent.shape[1], self._dtype)
+        d_hidden, d_cells = (self._scratch(1) for _ in range(2))
+        tensors = (products, cells, d_outputs.contiguous(), d_products, d_gates, d_hidden, d_cells)
+        self._launch(_go_back, self._recurrent.mT, *tensors, largest)
 
-    def _scratch(self, width: int) -> Tensor:
-        """Something for every row."""
-        return self._recurrent.new_empty(self._num_rows, width, dtype=torch.float32)
+    def _scratch(self, parts: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """For each direction and row some parts, padded: (D, B, parts, W)."""
+        shape = len(self._recurrent), self._num_blocks * self._tiles.rows, parts, self._width
+        return torch.empty(shape, dtype=dtype, device=self._recurrent.device)
 
-    def _launch(self, kernel: Any, tiles: Tiles, *tensors: Tensor) -> None:
-        """One program for every block of rows and every direction."""
-        *tile, num_warps, num_stages = tiles
-        kernel[num_blocks(self._num_rows, tiles.rows), len(self._recurrent)](
+    def _launch(self, kernel: Any, weights: Tensor, *tensors: Tensor) -> None:
+        """One program for every block of rows and every direction.
+
+        `weights` are (D, G, C, C), the terms of a sum last: so they are loaded many at once.
+        """
+        *tile, num_warps, num_stages = self._tiles
+        padded = weights.new_zeros(*weights.shape[:2], self._width, self._width, dtype=self._dtype)
+        padded[:, :, : weights.shape[2], : weights.shape[3]] = weights
+        kernel[self._num_blocks, len(weights)](
             *tensors,
-            self._recurrent,
+            padded,
             self._mask,
             self._starts,
             len(self._starts) - 1,
@@ -119,6 +141,20 @@ class TritonRecurrence:
             num_warps=num_warps,
             num_stages=num_stages,
         )
+
+
+def _tiles(dtype: torch.dtype, device: torch.device) -> Tiles:
+    if dtype == torch.float32:
+        return FLOAT32
+    is_small = device.type == "cuda" and _shared_memory(device) < MUCH_SHARED
+    return SMALL_FLOAT16 if is_small else FLOAT16
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    """Bytes that a program can have."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return int(driver.active.utils.get_device_properties(index)["max_shared_mem"])
 
 
 @triton.jit
@@ -132,9 +168,12 @@ def _load(place, where):
 
 
 @triton.jit
-def _plus(total, left, there, right, real, PRECISION: tl.constexpr):
-    """A sum and the product of two blocks."""
-    return tl.dot(_load(left, there), _load(right, real), total, PRECISION)
+def _store_gradient(place, inside, padded, value, scale):
+    """For those who asked, and for the step before, as that has it."""
+    tl.store(place, value, mask=inside)
+    if padded.dtype.element_ty == tl.float16:
+        value = tl.clamp(value * scale, -65504.0, 65504.0)
+    tl.store(padded, value)
 
 
 @triton.jit
@@ -150,184 +189,190 @@ def _beside(starts, num_steps, step, is_later):
 
 @triton.jit(do_not_specialize=["num_steps"])
 def _read(
-    products, cells, outputs, sums,
+    products, cells, outputs, hidden, sums,
     recurrent, mask, starts, num_steps,
-    BACKWARD: tl.constexpr, HIGHWAY: tl.constexpr, C: tl.constexpr,
+    BACKWARD: tl.constexpr, HIGHWAY: tl.constexpr, C: tl.constexpr, W: tl.constexpr,
     ROWS: tl.constexpr, CELLS: tl.constexpr, TERMS: tl.constexpr, WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Adds the hidden state's products to the gates, activates them, fills cells and outputs.
 
-    `sums` (R, D * G * C) are these products, for the step that is being read.
+    For the step that is being read, `hidden` (D, B, 1, W) is the state before it, `sums`
+    (D, B, G, W) its products.
     """
-    CANDIDATE: tl.constexpr = 4 * C if HIGHWAY else 2 * C
-    OUTPUT: tl.constexpr = 2 * C if HIGHWAY else 3 * C
-    CARRY: tl.constexpr = 3 * C
-    PAST: tl.constexpr = 5 * C
-    GATES: tl.constexpr = 5 * C if HIGHWAY else 4 * C
+    CANDIDATE: tl.constexpr = 4 if HIGHWAY else 2
+    OUTPUT: tl.constexpr = 2 if HIGHWAY else 3
+    CARRY: tl.constexpr = 3
+    PAST: tl.constexpr = 5
+    GATES: tl.constexpr = 5 if HIGHWAY else 4
     PRODUCTS: tl.constexpr = 6 * C if HIGHWAY else 4 * C
     DIRECTIONS: tl.constexpr = 1 if HIGHWAY else 2
     direction = tl.program_id(1)
     is_backward = (direction == 1) | BACKWARD
+    first = tl.program_id(0) * ROWS
+    rows = (first + tl.arange(0, ROWS))[:, None]
+    padded_rows = direction * (tl.num_programs(0) * ROWS) + rows
     products += direction * PRODUCTS
     cells += direction * C
     outputs += direction * C
-    sums += direction * GATES
-    recurrent += direction * (GATES * C)
-    first = tl.program_id(0) * ROWS
-    rows = (first + tl.arange(0, ROWS))[:, None]
+    hidden += padded_rows * W
+    sums += padded_rows * (GATES * W)
+    recurrent += direction * (GATES * W * W)
     for number in range(num_steps):
         step = tl.where(is_backward, num_steps - 1 - number, number)
         start = tl.load(starts + step)
         size = tl.load(starts + step + 1) - start
         before, known = _beside(starts, num_steps, step, is_backward)
         if first < known:
-            hidden = outputs + (before + rows) * (DIRECTIONS * C)
-            for block in tl.range(0, C, CELLS, flatten=True):
+            for block in tl.range(0, W, CELLS, flatten=True):
                 columns = (block + tl.arange(0, CELLS))[None, :]
                 i = tl.zeros([ROWS, CELLS], tl.float32)
                 f, g, o, r = i, i, i, i
-                for term in range(0, C, TERMS):
-                    across = (term + tl.arange(0, TERMS))[None, :]
-                    down = (term + tl.arange(0, TERMS))[:, None]
-                    h = _load(hidden + across, (rows < known) & (across < C))
-                    w = recurrent + columns * C + down
-                    real = (columns < C) & (down < C)
-                    i = tl.dot(h, _load(w, real), i, PRECISION)
-                    f = tl.dot(h, _load(w + C * C, real), f, PRECISION)
-                    g = tl.dot(h, _load(w + CANDIDATE * C, real), g, PRECISION)
-                    o = tl.dot(h, _load(w + OUTPUT * C, real), o, PRECISION)
+                for term in range(0, W, TERMS):
+                    h = tl.load(hidden + (term + tl.arange(0, TERMS))[None, :])
+                    w = recurrent + columns * W + (term + tl.arange(0, TERMS))[:, None]
+                    i = tl.dot(h, tl.load(w), i, PRECISION)
+                    f = tl.dot(h, tl.load(w + W * W), f, PRECISION)
+                    g = tl.dot(h, tl.load(w + CANDIDATE * W * W), g, PRECISION)
+                    o = tl.dot(h, tl.load(w + OUTPUT * W * W), o, PRECISION)
                     if HIGHWAY:
-                        r = tl.dot(h, _load(w + CARRY * C, real), r, PRECISION)
-                there = (rows < known) & (columns < C)
-                place = sums + rows * (DIRECTIONS * GATES) + columns
-                tl.store(place, i, mask=there)
-                tl.store(place + C, f, mask=there)
-                tl.store(place + CANDIDATE, g, mask=there)
-                tl.store(place + OUTPUT, o, mask=there)
+                        r = tl.dot(h, tl.load(w + CARRY * W * W), r, PRECISION)
+                place = sums + columns
+                tl.store(place, i)
+                tl.store(place + W, f)
+                tl.store(place + CANDIDATE * W, g)
+                tl.store(place + OUTPUT * W, o)
                 if HIGHWAY:
-                    tl.store(place + CARRY, r, mask=there)
+                    tl.store(place + CARRY * W, r)
         tl.debug_barrier()
         if first < size:
-            for block in range(0, C, WIDE):
+            for block in range(0, W, WIDE):
                 columns = (block + tl.arange(0, WIDE))[None, :]
                 inside = (rows < size) & (columns < C)
                 there = inside & (rows < known)
                 gate = products + (start + rows) * (DIRECTIONS * PRODUCTS) + columns
-                own = sums + rows * (DIRECTIONS * GATES) + columns
+                own = sums + columns
                 i = tl.sigmoid(_load(gate, inside) + _load(own, there))
-                f = tl.sigmoid(_load(gate + C, inside) + _load(own + C, there))
-                g = _tanh(_load(gate + CANDIDATE, inside) + _load(own + CANDIDATE, there))
-                o = tl.sigmoid(_load(gate + OUTPUT, inside) + _load(own + OUTPUT, there))
+                f = tl.sigmoid(_load(gate + C, inside) + _load(own + W, there))
+                g = _tanh(_load(gate + CANDIDATE * C, inside) + _load(own + CANDIDATE * W, there))
+                o = tl.sigmoid(_load(gate + OUTPUT * C, inside) + _load(own + OUTPUT * W, there))
                 c = _load(cells + (before + rows) * (DIRECTIONS * C) + columns, there)
                 c = i * g + f * c
                 output = o * _tanh(c)
                 if HIGHWAY:
-                    r = tl.sigmoid(_load(gate + CARRY, inside) + _load(own + CARRY, there))
-                    past = _load(gate + PAST, inside)
+                    r = tl.sigmoid(_load(gate + CARRY * C, inside) + _load(own + CARRY * W, there))
+                    past = _load(gate + PAST * C, inside)
                     output = past + r * (output - past)
-                    tl.store(gate + CARRY, r, mask=inside)
+                    tl.store(gate + CARRY * C, r, mask=inside)
                     if mask is not None:
                         output *= _load(mask + rows * C + columns, inside)
                 place = (start + rows) * (DIRECTIONS * C) + columns
                 tl.store(gate, i, mask=inside)
                 tl.store(gate + C, f, mask=inside)
-                tl.store(gate + CANDIDATE, g, mask=inside)
-                tl.store(gate + OUTPUT, o, mask=inside)
+                tl.store(gate + CANDIDATE * C, g, mask=inside)
+                tl.store(gate + OUTPUT * C, o, mask=inside)
                 tl.store(cells + place, c, mask=inside)
                 tl.store(outputs + place, output, mask=inside)
+                tl.store(hidden + columns, output)  # zero outside
         tl.debug_barrier()
 
 
 @triton.jit(do_not_specialize=["num_steps"])
 def _go_back(
-    products, cells, d_outputs, d_products, d_hidden, d_cells,
+    products, cells, d_outputs, d_products, d_gates, d_hidden, d_cells, largest,
     recurrent, mask, starts, num_steps,
-    BACKWARD: tl.constexpr, HIGHWAY: tl.constexpr, C: tl.constexpr,
+    BACKWARD: tl.constexpr, HIGHWAY: tl.constexpr, C: tl.constexpr, W: tl.constexpr,
     ROWS: tl.constexpr, CELLS: tl.constexpr, TERMS: tl.constexpr, WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Fills the gradients of the products, those of the gates before activation.
 
-    `d_hidden` and `d_cells` (R, D * C) are what the step that was read later adds to the gradients
-    of output and cell.
+    From the step that was read later come `d_gates` (D, B, G, W), its gates' gradients, scaled by
+    the `largest` of the outputs', and what it adds to the gradients of output and cell, `d_hidden`
+    and `d_cells` (D, B, 1, W).
     """
-    CANDIDATE: tl.constexpr = 4 * C if HIGHWAY else 2 * C
-    OUTPUT: tl.constexpr = 2 * C if HIGHWAY else 3 * C
-    CARRY: tl.constexpr = 3 * C
-    PAST: tl.constexpr = 5 * C
-    GATES: tl.constexpr = 5 * C if HIGHWAY else 4 * C
+    CANDIDATE: tl.constexpr = 4 if HIGHWAY else 2
+    OUTPUT: tl.constexpr = 2 if HIGHWAY else 3
+    CARRY: tl.constexpr = 3
+    PAST: tl.constexpr = 5
+    GATES: tl.constexpr = 5 if HIGHWAY else 4
     PRODUCTS: tl.constexpr = 6 * C if HIGHWAY else 4 * C
     DIRECTIONS: tl.constexpr = 1 if HIGHWAY else 2
     direction = tl.program_id(1)
     is_backward = (direction == 1) | BACKWARD
+    first = tl.program_id(0) * ROWS
+    rows = (first + tl.arange(0, ROWS))[:, None]
+    padded_rows = direction * (tl.num_programs(0) * ROWS) + rows
     products += direction * PRODUCTS
     d_products += direction * PRODUCTS
     cells += direction * C
     d_outputs += direction * C
-    d_hidden += direction * C
-    d_cells += direction * C
-    recurrent += direction * (GATES * C)
-    first = tl.program_id(0) * ROWS
-    rows = (first + tl.arange(0, ROWS))[:, None]
+    d_gates += padded_rows * (GATES * W)
+    d_hidden += padded_rows * W
+    d_cells += padded_rows * W
+    recurrent += direction * (GATES * W * W)
+    exponent = tl.ceil(tl.log2(tl.maximum(tl.load(largest), 1e-30)))
+    scale = tl.exp2(-exponent)
+    unscale = 1.0
+    if d_gates.dtype.element_ty == tl.float16:
+        unscale = tl.exp2(exponent)
     for number in range(num_steps):
         step = tl.where(is_backward, number, num_steps - 1 - number)
         start = tl.load(starts + step)
         size = tl.load(starts + step + 1) - start
         before, known = _beside(starts, num_steps, step, is_backward)
-        after, common = _beside(starts, num_steps, step, is_backward == 0)
+        _, common = _beside(starts, num_steps, step, is_backward == 0)
         if first < common:
-            d_after = d_products + (after + rows) * (DIRECTIONS * PRODUCTS)
-            for block in tl.range(0, C, CELLS, flatten=True):
+            for block in tl.range(0, W, CELLS, flatten=True):
                 columns = (block + tl.arange(0, CELLS))[None, :]
                 # A sum for each gate: products of one sum would wait for each other.
                 d0 = tl.zeros([ROWS, CELLS], tl.float32)
                 d1, d2, d3, d4 = d0, d0, d0, d0
-                for term in range(0, C, TERMS):
-                    across = (term + tl.arange(0, TERMS))[None, :]
-                    down = (term + tl.arange(0, TERMS))[:, None]
-                    d = d_after + across
-                    w = recurrent + down * C + columns
-                    there = (rows < common) & (across < C)
-                    real = (down < C) & (columns < C)
-                    d0 = _plus(d0, d, there, w, real, PRECISION)
-                    d1 = _plus(d1, d + C, there, w + C * C, real, PRECISION)
-                    d2 = _plus(d2, d + 2 * C, there, w + 2 * C * C, real, PRECISION)
-                    d3 = _plus(d3, d + 3 * C, there, w + 3 * C * C, real, PRECISION)
+                for term in range(0, W, TERMS):
+                    d = d_gates + (term + tl.arange(0, TERMS))[None, :]
+                    w = recurrent + columns * W + (term + tl.arange(0, TERMS))[:, None]
+                    d0 = tl.dot(tl.load(d), tl.load(w), d0, PRECISION)
+                    d1 = tl.dot(tl.load(d + W), tl.load(w + W * W), d1, PRECISION)
+                    d2 = tl.dot(tl.load(d + 2 * W), tl.load(w + 2 * W * W), d2, PRECISION)
+                    d3 = tl.dot(tl.load(d + 3 * W), tl.load(w + 3 * W * W), d3, PRECISION)
                     if HIGHWAY:
-                        d4 = _plus(d4, d + 4 * C, there, w + 4 * C * C, real, PRECISION)
-                place = d_hidden + rows * (DIRECTIONS * C) + columns
-                tl.store(place, d0 + d1 + d2 + d3 + d4, mask=(rows < common) & (columns < C))
+                        d4 = tl.dot(tl.load(d + 4 * W), tl.load(w + 4 * W * W), d4, PRECISION)
+                tl.store(d_hidden + columns, (d0 + d1 + d2 + d3 + d4) * unscale)
         tl.debug_barrier()
         if first < size:
-            for block in range(0, C, WIDE):
+            for block in range(0, W, WIDE):
                 columns = (block + tl.arange(0, WIDE))[None, :]
                 inside = (rows < size) & (columns < C)
                 there = inside & (rows < common)
-                own = rows * (DIRECTIONS * C) + columns
                 place = (start + rows) * (DIRECTIONS * C) + columns
                 place_before = (before + rows) * (DIRECTIONS * C) + columns
                 gate = products + (start + rows) * (DIRECTIONS * PRODUCTS) + columns
                 d_gate = d_products + (start + rows) * (DIRECTIONS * PRODUCTS) + columns
-                d_output = _load(d_outputs + place, inside) + _load(d_hidden + own, there)
+                d_own = d_gates + columns
+                d_output = _load(d_outputs + place, inside) + _load(d_hidden + columns, there)
                 i = _load(gate, inside)
                 f = _load(gate + C, inside)
-                g = _load(gate + CANDIDATE, inside)
-                o = _load(gate + OUTPUT, inside)
+                g = _load(gate + CANDIDATE * C, inside)
+                o = _load(gate + OUTPUT * C, inside)
                 s = _tanh(_load(cells + place, inside))
                 c = _load(cells + place_before, inside & (rows < known))
                 if HIGHWAY:
                     if mask is not None:
-                        d_output *= _load(mask + own, inside)
-                    r = _load(gate + CARRY, inside)
-                    past = _load(gate + PAST, inside)
-                    tl.store(d_gate + CARRY, d_output * (o * s - past) * r * (1.0 - r), mask=inside)
-                    tl.store(d_gate + PAST, d_output * (1.0 - r), mask=inside)
+                        d_output *= _load(mask + rows * C + columns, inside)
+                    r = _load(gate + CARRY * C, inside)
+                    past = _load(gate + PAST * C, inside)
+                    d = d_output * (o * s - past) * r * (1.0 - r)
+                    _store_gradient(d_gate + CARRY * C, inside, d_own + CARRY * W, d, scale)
+                    tl.store(d_gate + PAST * C, d_output * (1.0 - r), mask=inside)
                     d_output *= r
-                d_cell = _load(d_cells + own, there) + d_output * o * (1.0 - s * s)
-                tl.store(d_gate, d_cell * g * i * (1.0 - i), mask=inside)
-                tl.store(d_gate + C, d_cell * c * f * (1.0 - f), mask=inside)
-                tl.store(d_gate + CANDIDATE, d_cell * i * (1.0 - g * g), mask=inside)
-                tl.store(d_gate + OUTPUT, d_output * s * o * (1.0 - o), mask=inside)
-                tl.store(d_cells + own, d_cell * f, mask=inside)
+                d_cell = _load(d_cells + columns, there) + d_output * o * (1.0 - s * s)
+                d = d_cell * g * i * (1.0 - i)
+                _store_gradient(d_gate, inside, d_own, d, scale)
+                d = d_cell * c * f * (1.0 - f)
+                _store_gradient(d_gate + C, inside, d_own + W, d, scale)
+                d = d_cell * i * (1.0 - g * g)
+                _store_gradient(d_gate + CANDIDATE * C, inside, d_own + CANDIDATE * W, d, scale)
+                d = d_output * s * o * (1.0 - o)
+                _store_gradient(d_gate + OUTPUT * C, inside, d_own + OUTPUT * W, d, scale)
+                tl.store(d_cells + columns, d_cell * f)
         tl.debug_barrier()
