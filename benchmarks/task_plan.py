@@ -177,7 +177,7 @@ TASKS = {
             "Web text, 10,524 training sentences with 40,384 predicates, nouns among them, instead "
             "of OntoNotes, which is several times as large; at most 60 epochs of AdamW instead of "
             "500 of Adadelta.",
-            _grid((0.001, 0.002), (0.3, 0.1, 0.1), (0.5, 0.3, 0.2)),
+            _grid((0.001, 0.0005), (0.3, 0.1, 0.1), (0.5, 0.3, 0.2)),
             cost=15,
             paper=Paper("OntoNotes 5 (CoNLL-2012)", 81.4, 84.6),
             with_minilm=True,

@@ -137,8 +137,13 @@ def pending(
     *,
     num_trials: int,
     num_seeds: int,
+    ahead: bool = False,
 ) -> list[Fit]:
-    """Fits that can be done now: trials, and seeds of settings that have been chosen."""
+    """Fits that can be done now: trials, and seeds of settings that have been chosen.
+
+    With `ahead`, also further seeds of the first setting, before it is known to be the best. Where
+    it is not, they are done again, with the one that is.
+    """
     found: list[Fit] = []
     for task in tasks:
         for column in TASKS[task].columns:
@@ -147,11 +152,13 @@ def pending(
             trials = [Fit(task, column.name, k) for k in range(len(TASKS[task].trials))]
             records = {fit: read_record(setup, fit) for fit in trials[:num_trials]}
             missing = [fit for fit, own in records.items() if own is None]
+            seeds: list[Fit] = []
             if not missing:
                 chosen = chosen_trial([own for own in records.values() if own is not None])
                 seeds = [Fit(task, column.name, chosen, s, True) for s in range(num_seeds)]
-                missing = [fit for fit in seeds if read_record(setup, fit) is None]
-            found += missing
+            elif ahead:
+                seeds = [Fit(task, column.name, 0, s, True) for s in range(1, num_seeds)]
+            found += [*missing, *(fit for fit in seeds if read_record(setup, fit) is None)]
     return found
 
 

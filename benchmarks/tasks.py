@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> bool:
             columns,
             num_trials=arguments.trials,
             num_seeds=arguments.seeds,
+            ahead=arguments.ahead,
         )
         left = [job for own in studies for job in own.pending(setup)]
         return in_order([FitJob(own) for own in fits], left, setup)
@@ -152,6 +153,8 @@ def _parser() -> argparse.ArgumentParser:
                      help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
     own.add_argument("--trials", type=_count, default=4, help="settings to try, for each column")
     own.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
+    own.add_argument("--ahead", action="store_true",
+                     help="begin seeds of the first setting before all are tried")  # fmt: skip
     own.add_argument("--jobs", type=_count, default=1, help="processes at a time")
     own.add_argument("--threads", type=_count, default=1, help="of each process")
     own.add_argument("--minutes", type=float, default=float("inf"), help="end after so long")

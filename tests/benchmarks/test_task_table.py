@@ -65,8 +65,7 @@ def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) 
     from task_records import pending
 
     done: list[str] = []
-    wanted = {"num_trials": num_trials, "num_seeds": num_seeds}
-    while fits := pending(setup, ["ner"], columns, **wanted):
+    while fits := pending(setup, ["ner"], columns, num_trials=num_trials, num_seeds=num_seeds):
         do_fit(fits[0], setup)
         done.append(fits[0].name)
     return done
@@ -119,6 +118,32 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
     other = replace(setup, changes=(*setup.changes, "fit.epochs=3"))
     with pytest.raises(ElmoxError, match=r"trial-0\.json is of another recipe"):
         do_all(other, ["none"], num_trials=1, num_seeds=1)
+
+
+def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
+    """Those of the first setting stay if it is chosen, and are done again if not."""
+    from task_records import Fit, pending, recipe_values
+
+    def names() -> list[str]:
+        found = pending(setup, ["ner"], ["none"], num_trials=2, num_seeds=3, ahead=True)
+        return [f"{fit.name}, trial {fit.trial}" for fit in found]
+
+    def note(fit: Fit, score: float) -> None:
+        path = fit.path(setup.work)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recipe = recipe_values(setup.recipe(fit))
+        record = {"trial": fit.trial, "metric": "f1", "dev": {"f1": score}, "recipe": recipe}
+        path.write_text(json.dumps({**record, "encoder": None}))
+
+    ahead = ["ner-none-seed-1, trial 0", "ner-none-seed-2, trial 0"]
+    assert names() == ["ner-none-trial-0, trial 0", "ner-none-trial-1, trial 1", *ahead]
+    note(Fit("ner", "none", 0, 1, tested=True), 50.0)
+    note(Fit("ner", "none", 0), 50.0)
+    assert names() == ["ner-none-trial-1, trial 1", ahead[1]]
+    note(Fit("ner", "none", 1), 49.0)
+    assert names() == ["ner-none-seed-0, trial 0", ahead[1]]
+    note(Fit("ner", "none", 1), 51.0)
+    assert names() == [f"ner-none-seed-{seed}, trial 1" for seed in range(3)]
 
 
 def test_results_of_different_models_are_not_mixed(

@@ -168,12 +168,18 @@ def _load(place, where):
 
 
 @triton.jit
-def _store_gradient(place, inside, padded, value, scale):
-    """For those who asked, and for the step before, as that has it."""
-    tl.store(place, value, mask=inside)
-    if padded.dtype.element_ty == tl.float16:
+def _store_padded(place, value, scale):
+    """As a factor of a product: in float16 scaled, and never infinite."""
+    if place.dtype.element_ty == tl.float16:
         value = tl.clamp(value * scale, -65504.0, 65504.0)
-    tl.store(padded, value)
+    tl.store(place, value)
+
+
+@triton.jit
+def _store_gradient(place, inside, padded, value, scale):
+    """For those who asked, and for the step before."""
+    tl.store(place, value, mask=inside)
+    _store_padded(padded, value, scale)
 
 
 @triton.jit
@@ -273,7 +279,7 @@ def _read(
                 tl.store(gate + OUTPUT * C, o, mask=inside)
                 tl.store(cells + place, c, mask=inside)
                 tl.store(outputs + place, output, mask=inside)
-                tl.store(hidden + columns, output)  # zero outside
+                _store_padded(hidden + columns, output, 1.0)  # zero outside
         tl.debug_barrier()
 
 

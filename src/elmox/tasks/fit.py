@@ -29,6 +29,7 @@ from elmox.files import (
 from elmox.ops.tf32 import tf32_products
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import TaskModel, read_model, write_model
+from elmox.tasks.pace import Pace
 from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog, Say
 from elmox.train.memory import memory_explained
@@ -156,7 +157,7 @@ class _Fit:
         torch.manual_seed(_mixed(recipe.seed, number))
         for group in self._optimizer.param_groups:
             group["lr"] = group["initial_lr"] * (self.progress.lr / recipe.lr)
-        total = torch.zeros((), device=model.device)
+        total, pace = torch.zeros((), device=model.device), Pace(model.device)
         seed = (recipe.seed, number)
         batches = self._train.shuffled(recipe.batch_size, recipe.least_updates, seed)
         for chosen in batches:
@@ -169,6 +170,7 @@ class _Fit:
             if self._fused:  # which does not say that the weights are others now
                 torch.autograd.graph.increment_version(self._parameters.values())
             total += loss.detach()
+            pace.updated()
         mean = float(total) / len(batches)
         if not math.isfinite(mean):
             rates = "fit.lr" if model.finetuned is None else "fit.lr or elmo.lr"
