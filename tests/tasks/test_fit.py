@@ -74,6 +74,20 @@ def test_a_mix_that_learns_faster(tiny: Path, tmp_path: Path) -> None:
         assert 0 < scores.abs().max() < 0.0011
 
 
+def rates(run: Path) -> list[float]:
+    """Of the epochs of a fit."""
+    lines = (run / "seed-0" / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["lr"] for line in lines]
+
+
+def test_rates_halve_or_fall(tmp_path: Path) -> None:
+    one = ["elmo.model=none", "fit.lr=1e-8", "fit.patience=4"]  # too little to get any better
+    fit_names(tmp_path, recipe(*one, "fit.epochs=9"), "halved")
+    assert rates(tmp_path / "halved") == [1e-8, 1e-8, 1e-8, 0.5e-8, 0.5e-8]
+    fit_names(tmp_path, recipe(*one, "fit.epochs=4", "fit.decay=true"), "falling")
+    assert rates(tmp_path / "falling") == pytest.approx([1e-8, 0.75e-8, 0.5e-8, 0.25e-8])
+
+
 def test_tags_of_words(tmp_path: Path) -> None:
     sentences: list[Tagged] = [
         [("the", "DET"), ("run", "NOUN")],

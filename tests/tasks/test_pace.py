@@ -17,7 +17,7 @@ def test_the_host_is_a_few_updates_ahead() -> None:
     cuda: Any = torch.cuda
     pace, done = Pace(torch.device("cuda")), []
     for _ in range(6):
-        cuda._sleep(20_000_000)  # cycles
+        cuda._sleep(300_000_000)  # cycles: longer than a busy machine takes to wake us
         done.append(cuda.Event())
         done[-1].record()
         pace.updated()

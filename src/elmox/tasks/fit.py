@@ -135,12 +135,10 @@ class _Fit:
             self.progress = replace(self.progress, best_epoch=number, best=scores)
             write_model(self._model, self._out / MODEL, force=True)
         lr = self.progress.lr
-        waited = number - self.progress.best_epoch
-        halving = max(1, self._recipe.patience // 2)
         self.progress = replace(
             self.progress,
             epoch=number,
-            lr=lr / 2 if waited and waited % halving == 0 else lr,
+            lr=self._rate_after(number),
             seconds=self.progress.seconds + time.monotonic() - began,
         )
         found = {f"dev_{name}": value for name, value in scores.items()}
@@ -150,6 +148,14 @@ class _Fit:
         self._save()
         shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
         self._say(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
+
+    def _rate_after(self, number: int) -> float:
+        """The rate of the epoch after this one."""
+        recipe, lr = self._recipe, self.progress.lr
+        if recipe.decay:
+            return recipe.lr * (1 - number / recipe.epochs)
+        waited = number - self.progress.best_epoch
+        return lr / 2 if waited and waited % max(1, recipe.patience // 2) == 0 else lr
 
     def _learn(self, number: int) -> float:
         """One epoch of updates; the mean loss."""

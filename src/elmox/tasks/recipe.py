@@ -117,6 +117,8 @@ class FitRecipe:
         epochs: how many, at most.
         patience: epochs without a better score on the dev data after which fitting ends.
         lr: AdamW's rate; halved after every `patience // 2` epochs without a better score.
+        decay: let it fall instead, by as much after each epoch, as if to 0 after the last. Where it
+            is known how many epochs do, fewer do.
         weight_decay: AdamW's.
         clip_norm: the gradient's norm is cut to this; 0 for no clipping.
         seed: of everything that is drawn.
@@ -127,6 +129,7 @@ class FitRecipe:
     epochs: int = 60
     patience: int = 6
     lr: float = 0.001
+    decay: bool = False
     weight_decay: float = 0.0
     clip_norm: float = 5.0
     seed: int = 0
