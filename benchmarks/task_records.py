@@ -135,14 +135,19 @@ def pending(
     tasks: Sequence[str],
     columns: Sequence[str],
     *,
-    num_trials: int,
+    num_trials: int | None = None,
     num_seeds: int,
     ahead: bool = False,
 ) -> list[Fit]:
     """Fits that can be done now: trials, and seeds of settings that have been chosen.
 
-    With `ahead`, also further seeds of the first setting, before it is known to be the best. Where
-    it is not, they are done again, with the one that is.
+    Args:
+        setup: where they are done.
+        tasks, columns: of which.
+        num_trials: settings to try; None for each task's own number.
+        num_seeds: of the chosen setting.
+        ahead: whether to begin further seeds of the first setting before it is known to be the
+            best. Where it is not, they are done again, with the one that is.
     """
     found: list[Fit] = []
     for task in tasks:
@@ -150,7 +155,8 @@ def pending(
             if column.name not in columns:
                 continue
             trials = [Fit(task, column.name, k) for k in range(len(TASKS[task].trials))]
-            records = {fit: read_record(setup, fit) for fit in trials[:num_trials]}
+            tried = trials[: num_trials or TASKS[task].tried]
+            records = {fit: read_record(setup, fit) for fit in tried}
             missing = [fit for fit, own in records.items() if own is None]
             seeds: list[Fit] = []
             if not missing:

