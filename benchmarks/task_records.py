@@ -146,8 +146,8 @@ def pending(
         tasks, columns: of which.
         num_trials: settings to try; None for each task's own number.
         num_seeds: of the chosen setting.
-        ahead: whether to begin further seeds of the first setting before it is known to be the
-            best. Where it is not, they are done again, with the one that is.
+        ahead: whether to begin further seeds of what is the best setting so far, while others are
+            tried. Where another one is better, they are done again with that.
     """
     found: list[Fit] = []
     for task in tasks:
@@ -157,14 +157,14 @@ def pending(
             trials = [Fit(task, column.name, k) for k in range(len(TASKS[task].trials))]
             tried = trials[: num_trials or TASKS[task].tried]
             records = {fit: read_record(setup, fit) for fit in tried}
+            known = [own for own in records.values() if own is not None]
             missing = [fit for fit, own in records.items() if own is None]
-            seeds: list[Fit] = []
-            if not missing:
-                chosen = chosen_trial([own for own in records.values() if own is not None])
-                seeds = [Fit(task, column.name, chosen, s, True) for s in range(num_seeds)]
-            elif ahead:
-                seeds = [Fit(task, column.name, 0, s, True) for s in range(1, num_seeds)]
-            found += [*missing, *(fit for fit in seeds if read_record(setup, fit) is None)]
+            if ahead or not missing:
+                best = chosen_trial(known) if known else 0
+                first = 0 if not missing else 1  # the trial itself is seed 0, and not tested yet
+                seeds = [Fit(task, column.name, best, s, True) for s in range(first, num_seeds)]
+                missing += [fit for fit in seeds if read_record(setup, fit) is None]
+            found += missing
     return found
 
 
@@ -174,7 +174,7 @@ def chosen_trial(trials: Sequence[dict[str, Any]], seeds: Sequence[dict[str, Any
     Args:
         trials: records of all that may be chosen.
         seeds: records of what has been chosen. A trial that none of them has was not chosen: it was
-            tried in another run, with more `--trials`, or has just become the best.
+            tried in another run, with more `--trials`, or has become the best since.
     """
     fitted = {own["trial"] for own in seeds}
     known = [own for own in trials if own["trial"] in fitted] if seeds else trials

@@ -7,6 +7,8 @@ STUDY-setup.json is written before the first fit, so that a study that was inter
 on with by another recipe or another biLM either.
 """
 
+import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,11 +94,6 @@ def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_
 
     session = _begun(setup, task, study, num_seeds)
     recipe, folder = setup.study_recipe(task), fits_folder(setup, task)
-    path, same = fits_path(setup, task, variant), same_in_table(setup, task, variant)
-    if same is not None and not path.exists():
-        for own in (path.parent, same.folder(setup.work)):
-            own.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(same.folder(setup.work).resolve())
     fit_variant(session, recipe, variant, folder, num_seeds=num_seeds)
 
 
@@ -136,9 +133,23 @@ def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSess
     made_with = {"recipe": recipe_values(recipe), "encoder": {"digest": setup.digest("elmo")}}
     with atomic_write(setup_path(setup.work, task, study)) as temporary:
         temporary.write_bytes(to_json(made_with))
+    for variant in variants_of(study):
+        _share_with_table(setup, task, variant)
     train, dev, _ = setup.files(task)
     cache = setup.work / "cache"
     return TaskSession(task, train, dev, device=setup.device, cache=cache, say=_say)
+
+
+def _share_with_table(setup: Setup, task: str, variant: "Variant") -> None:
+    """Have a variant fitted where the table fits the same, if it does."""
+    same, path = same_in_table(setup, task, variant), fits_path(setup, task, variant)
+    if same is None:
+        return
+    folder = same.folder(setup.work)
+    for own in (folder, path.parent):
+        own.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # fitted apart from the table, or linked already
+        path.symlink_to(os.path.relpath(folder, path.parent))
 
 
 def _say(message: str) -> None:

@@ -14,6 +14,7 @@ from task_records import Fit, chosen_trial, digest_in
 from task_studies import setup_path, table_path
 
 from elmox.config import validated
+from elmox.errors import ElmoxError
 from elmox.files import read_json
 from elmox.probes.bootstrap import Interval
 from elmox.tasks.ablation import Ablation
@@ -121,6 +122,12 @@ def read_all(work: Path) -> list[Compared]:
 def _read_task(work: Path, plan: TaskPlan) -> Compared:
     """All that there is of a task."""
     cells = {own.name: _read_cell(work / "results" / plan.name / own.name) for own in plan.columns}
+    for record in (own for cell in cells.values() for own in cell.records):
+        if record["settings"] != list(plan.trials[record["trial"]]):
+            raise ElmoxError(
+                f"{work}: trial {record['trial']} of {plan.name} was of other settings: go on with "
+                "those, or take another --work"
+            )
     others = [name for name, cell in cells.items() if name != MIX and cell.seeds]
     differences: dict[str, Interval] = {}
     if others and cells[MIX].seeds:

@@ -157,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
                      help="settings to try, for each column; else the task's number")  # fmt: skip
     own.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
     own.add_argument("--ahead", action="store_true",
-                     help="begin seeds of the first setting before all are tried")  # fmt: skip
+                     help="begin seeds of the best setting so far")  # fmt: skip
     own.add_argument("--jobs", type=_count, default=1, help="processes at a time")
     own.add_argument("--threads", type=_count, default=1, help="of each process")
     own.add_argument("--minutes", type=float, default=float("inf"), help="end after so long")

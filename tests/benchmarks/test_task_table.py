@@ -121,11 +121,12 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
 
 
 def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
-    """Those of the first setting stay if it is chosen, and are done again if not."""
+    """Those of the best setting so far stay if it is chosen, and are done again if not."""
+    from task_plan import TASKS
     from task_records import Fit, pending, recipe_values
 
-    def names() -> list[str]:
-        found = pending(setup, ["ner"], ["none"], num_trials=2, num_seeds=3, ahead=True)
+    def names(num_trials: int | None = 2) -> list[str]:
+        found = pending(setup, ["ner"], ["none"], num_trials=num_trials, num_seeds=3, ahead=True)
         return [f"{fit.name}, trial {fit.trial}" for fit in found]
 
     def note(fit: Fit, score: float) -> None:
@@ -144,6 +145,10 @@ def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
     assert names() == ["ner-none-seed-0, trial 0", ahead[1]]
     note(Fit("ner", "none", 1), 51.0)
     assert names() == [f"ner-none-seed-{seed}, trial 1" for seed in range(3)]
+    note(Fit("ner", "none", 1, 1, tested=True), 50.5)
+    assert TASKS["ner"].tried == 3
+    # Nothing of the first setting again: the second is better, and seed 1 of it is there.
+    assert names(None) == ["ner-none-trial-2, trial 2", "ner-none-seed-2, trial 1"]
 
 
 def test_results_of_different_models_are_not_mixed(
@@ -207,14 +212,20 @@ def test_one_rule_for_the_chosen_trial() -> None:
 
 def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) -> None:
     """A trial of another run, however good, takes no seeds from the table."""
+    from task_plan import TASKS
     from task_records import Fit
     from task_report import write_report
 
     do_all(setup, ["none"], num_trials=1, num_seeds=1)
     record = json.loads(Fit("ner", "none", 0).path(setup.work).read_text("utf-8"))
     record |= {"trial": 1, "dev": {**record["dev"], record["metric"]: 100.0}}
-    Fit("ner", "none", 1).path(setup.work).write_text(json.dumps(record), encoding="utf-8")
-    write_report(setup.work, tmp_path / "results.md", tmp_path / "tasks.json")
+    files, other = (tmp_path / "results.md", tmp_path / "tasks.json"), Fit("ner", "none", 1)
+    other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(ElmoxError, match="trial 1 of ner was of other settings"):
+        write_report(setup.work, *files)
+    record["settings"] = TASKS["ner"].trials[1]
+    other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
+    write_report(setup.work, *files)
     stored = json.loads((tmp_path / "tasks.json").read_text("utf-8"))["tasks"]["ner"]["columns"]
     assert [own["trial"] for own in stored["none"]["seeds"]] == [0]
     assert stored["none"]["mean"] is not None
@@ -401,6 +412,7 @@ def test_recipes_are_among_what_is_tried() -> None:
         assert own in mix
         told = {(r.fit.lr, r.words.dropout, r.head["dropout"]) for r in none}
         assert len(told) == len(mix)  # as many different trials without ELMo
+        assert 2 <= task.tried <= len(task.trials)
 
 
 def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:

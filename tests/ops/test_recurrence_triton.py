@@ -24,7 +24,15 @@ with pytest.MonkeyPatch.context() as patch:
     if DEVICE == "cpu":
         patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
     pytest.importorskip("triton")
-    from elmox.ops.recurrence_triton import BLOCK, FLOAT16, FLOAT32, TritonRecurrence
+    from elmox.ops import recurrence_triton
+    from elmox.ops.recurrence_triton import (
+        BLOCK,
+        FLOAT16,
+        FLOAT32,
+        SMALL_FLOAT16,
+        Tiles,
+        TritonRecurrence,
+    )
 
 # Largest difference from float64, relative to the largest value.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 5e-2}
@@ -150,14 +158,22 @@ def test_highways_there_and_back(
     assert furthest(found, problem.with_torch(lengths, backward)) < TOLERANCE[dtype]
 
 
-def test_in_tf32_where_torch_is() -> None:
+@pytest.mark.parametrize(
+    ("factor", "tiles"), [(1.0, FLOAT16), (1.0, SMALL_FLOAT16), (1e-9, FLOAT16), (1e6, FLOAT16)]
+)
+def test_in_float16_where_torch_is_in_tf32(
+    factor: float, tiles: Tiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large the gradients are."""
+    monkeypatch.setattr(recurrence_triton, "FLOAT16", tiles)
     problem = Problem.random(MANY_ROWS, MANY_CELLS, masked=True)
+    problem = problem._replace(d_outputs=factor * problem.d_outputs)
     with tf32_products(torch.device("cuda")):
         found = problem.with_triton(MANY_ROWS, backward=True, dtype=torch.float32)
-    difference = furthest(found, problem.with_torch(MANY_ROWS, backward=True))
-    assert difference < TF32_TOLERANCE
-    if DEVICE == "cuda":  # the interpreter knows no TF32
-        assert difference > TOLERANCE[torch.float32]
+    expected = problem.with_torch(MANY_ROWS, backward=True)
+    for own in (found, expected):
+        own[:, -problem.products.shape[1] :] /= factor
+    assert TOLERANCE[torch.float32] < furthest(found, expected) < TF32_TOLERANCE
 
 
 @pytest.mark.parametrize("backward", [False, True])

@@ -129,8 +129,10 @@ def test_layers_are_computed_once(tiny: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-def test_an_interrupted_fit_goes_on(tiny: Path, tmp_path: Path) -> None:
-    chosen = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "fit.epochs=4", "fit.patience=9"])
+@pytest.mark.parametrize("decay", ["false", "true"])
+def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> None:
+    own = ["fit.epochs=4", "fit.patience=9", f"fit.decay={decay}"]
+    chosen = task_recipe(None, [*SMALL, f"elmo.model={tiny}", *own])
     whole = fit_names(tmp_path, chosen, "whole")
 
     def interrupt(message: str) -> None:
@@ -152,6 +154,18 @@ def test_an_interrupted_fit_goes_on(tiny: Path, tmp_path: Path) -> None:
     ]
     assert len(metrics[0]) == 4
     assert metrics[0] == metrics[1]
+
+
+def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
+    chosen = recipe("elmo.model=none", "fit.epochs=1")
+    fit_names(tmp_path, chosen)
+    path = tmp_path / "run" / "seed-0" / "progress" / "job.json"
+    job = json.loads(path.read_text())
+    del job["model"]["recipe"]["fit"]["decay"], job["model"]["recipe"]["elmo"]["mix_rate"]
+    path.write_text(json.dumps(job))
+    said: list[str] = []
+    fit_names(tmp_path, chosen, say=said.append)
+    assert "going on after epoch 1" in said
 
 
 def test_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from elmox.train.memory import memory_explained
     ],
 )
 def test_all_say_what_to_do(error: Exception) -> None:
-    with pytest.raises(ElmoxError, match="^out of memory: eat less$"), memory_explained("eat less"):
+    with pytest.raises(ElmoxError) as caught, memory_explained("eat less"):
         raise error
+    assert str(caught.value) == "out of memory: eat less"
 
 
 def test_other_errors_stay() -> None:
-    with pytest.raises(RuntimeError, match="^shapes differ$"), memory_explained():
+    with pytest.raises(RuntimeError, match="shapes differ"), memory_explained():
         raise RuntimeError("shapes differ")

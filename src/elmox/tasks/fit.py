@@ -28,7 +28,7 @@ from elmox.files import (
 )
 from elmox.ops.tf32 import tf32_products
 from elmox.tasks.data import TaskData, answers_to
-from elmox.tasks.model import TaskModel, read_model, write_model
+from elmox.tasks.model import ModelDescription, TaskModel, read_model, write_model
 from elmox.tasks.pace import Pace
 from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog, Say
@@ -196,7 +196,7 @@ class _Fit:
 
     def _restore(self) -> None:
         path = self._out / PROGRESS
-        if read_json(path / "job.json") != self._job:
+        if _stored_job(path / "job.json") != self._job:
             raise ElmoxError(
                 f"{self._out} was begun with other settings or other data: go on with those, or "
                 "choose another --out"
@@ -235,9 +235,27 @@ def _groups(model: TaskModel) -> list[dict[str, Any]]:
     return [{"params": weights, "initial_lr": lr} for weights, lr in parts if weights]
 
 
+def _stored_job(path: Path) -> Any:
+    """What a fit that was begun depends on. Settings that were not known then have their defaults.
+
+    Args:
+        path: its file.
+    """
+    job = read_json(path)
+    if not isinstance(job, dict) or not isinstance(job.get("model"), dict):
+        return job  # no fit's
+    return {**job, "model": _values(validated(ModelDescription, job["model"], str(path)))}
+
+
+def _values(description: ModelDescription) -> dict[str, Any]:
+    """As JSON knows them."""
+    found: dict[str, Any] = json.loads(to_json(asdict(description)))
+    return found
+
+
 def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:
     """What a fit depends on, as JSON knows it."""
-    settings = json.loads(to_json(asdict(model.description)))
+    settings = _values(model.description)
     words = hashlib.blake2b(repr(model.words).encode("utf-8", "surrogatepass"), digest_size=16)
     static = model.embedder.static
     return {

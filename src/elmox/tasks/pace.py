@@ -16,14 +16,15 @@ class Pace:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._asked: deque[torch.cuda.Event] | None = deque() if device.type == "cuda" else None
+        self._device = device
+        self._asked: deque[torch.cuda.Event] = deque()
 
     def updated(self) -> None:
         """One more update has been asked for."""
-        if self._asked is None:
+        if self._device.type != "cuda":
             return
         event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-        event.record()
+        event.record(torch.cuda.current_stream(self._device))
         self._asked.append(event)
         if len(self._asked) > UPDATES_AHEAD:
             self._asked.popleft().synchronize()

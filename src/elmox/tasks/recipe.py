@@ -35,7 +35,7 @@ class ElmoRecipe:
             by about its rate an update, however large it is, and these are far larger than a
             network's weights: where updates are few, they stay about where they began.
         finetune: learn the whole biLM with the task.
-        lr: AdamW's rate for the biLM then, halved as that of the task's own weights is.
+        lr: AdamW's rate for the biLM then; it changes as that of the task's own weights does.
     """
 
     model: str = BUNDLED
@@ -118,7 +118,7 @@ class FitRecipe:
         patience: epochs without a better score on the dev data after which fitting ends.
         lr: AdamW's rate; halved after every `patience // 2` epochs without a better score.
         decay: let it fall instead, by as much after each epoch, as if to 0 after the last. Where it
-            is known how many epochs do, fewer do.
+            is known how many epochs do, fewer do. Patience may still end it before.
         weight_decay: AdamW's.
         clip_norm: the gradient's norm is cut to this; 0 for no clipping.
         seed: of everything that is drawn.
