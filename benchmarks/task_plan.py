@@ -141,7 +141,7 @@ TASKS = {
             "The paper has a linear probe of parts of speech (Table 6), not a tagger: no figure to "
             "set beside this one.",
             _grid((0.001, 0.002), (0.5, 0.5, 0.5), (0.3, 0.3, 0.3)),
-            cost=6,
+            cost=3,
             floor=93.5,
             with_minilm=True,
         ),
@@ -154,7 +154,7 @@ TASKS = {
             "Emerging entities in posts, 3,394 for training, instead of Reuters' news, 14,041 "
             "sentences: most names of the test data are not in the training data.",
             _grid((0.001, 0.002), (0.5, 0.5, 0.5), (0.3, 0.3, 0.3)),
-            cost=2,
+            cost=1,
             tried=3,
             paper=Paper("CoNLL-2003", 90.15, 92.22),
             with_minilm=True,
@@ -168,7 +168,7 @@ TASKS = {
             "The paper's predecessor TagLM (Peters et al. 2017) with a larger language model; the "
             "same data.",
             _grid((0.001, 0.002), (0.5, 0.5, 0.5), (0.3, 0.3, 0.3)),
-            cost=4,
+            cost=2,
             paper=Paper("CoNLL-2000", 95.00, 96.37, "Peters et al. 2017"),
             floor=93.0,
         ),
@@ -182,7 +182,7 @@ TASKS = {
             "of OntoNotes, which is several times as large; 16 epochs of AdamW instead of 500 of "
             "Adadelta.",
             _grid((0.001, 0.0005), (0.3, 0.1, 0.1), (0.5, 0.3, 0.2)),
-            cost=15,
+            cost=8,
             paper=Paper("OntoNotes 5 (CoNLL-2012)", 81.4, 84.6),
             with_minilm=True,
         ),
@@ -194,7 +194,7 @@ TASKS = {
             "UD English-EWT",
             "Not a task of the paper.",
             _grid((0.002, 0.001), (0.33, 0.33, 0.33), (0.5, 0.5, 0.5)),
-            cost=8,
+            cost=7,
             floor=80.0,
         ),
         TaskPlan(
@@ -205,7 +205,7 @@ TASKS = {
             "SICK",
             "4,500 training pairs instead of SNLI's 550,000.",
             _grid((0.0004, 0.001), (0.5, 0.5, 0.5), (0.3, 0.3, 0.3)),
-            cost=2,
+            cost=1,
             tried=3,
             paper=Paper("SNLI", 88.0, 88.7),
             floor=74.0,
@@ -218,7 +218,7 @@ TASKS = {
             "SST-5",
             "The same data; no GloVe vectors in the baseline.",
             _grid((0.001, 0.0005), (0.5, 0.5, 0.2), (0.3, 0.3, 0.3)),
-            cost=10,
+            cost=5,
             paper=Paper("SST-5", 51.4, 54.7),
             floor=42.0,
         ),
@@ -232,7 +232,7 @@ TASKS = {
             "Wikipedia. As published, 276 of the 465 texts of the dev data are training texts too, "
             "of the 1,103 of the test data 82: what learns texts by heart looks better on dev.",
             _grid((0.001, 0.0005), (0.5, 0.5, 0.2), (0.3, 0.3, 0.3)),
-            cost=6,
+            cost=3,
             tried=3,
             paper=Paper("SQuAD 1.1", 81.1, 85.8),
         ),
@@ -245,7 +245,7 @@ TASKS = {
             "80 beginnings of novels for training, about 2,000 words each, instead of OntoNotes' "
             "2,802 documents; singletons are left out, as there are none in OntoNotes.",
             _grid((0.001, 0.0005), (0.5, 0.5, 0.2), (0.3, 0.3, 0.3)),
-            cost=12,
+            cost=7,
             tried=3,
             paper=Paper("OntoNotes 5 (CoNLL-2012)", 67.2, 70.4),
         ),
