@@ -33,19 +33,20 @@ def _read_both_ways(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> Tensor:
 
     bias = torch.cat(both("bias_ih")) + torch.cat(both("bias_hh"))
     products = F.linear(words, torch.cat(both("weight_ih")), bias)
-    given = (products, torch.stack(both("weight_hh")), *rows)
+    given = (products, *both("weight_hh"), *rows)
     found: Tensor = _Recurrence.apply(*given)  # type: ignore[no-untyped-call]
     return found
 
 
 class _Recurrence(torch.autograd.Function):
-    """Products (P, 8C) and recurrent weights (2, 4C, C) to outputs (P, 2C)."""
+    """Products (P, 8C) and recurrent weights (4C, C), forward and backward, to outputs (P, 2C)."""
 
     @staticmethod
     def forward(
         ctx: Any,
         products: Tensor,
-        recurrent: Tensor,
+        recurrent_forward: Tensor,
+        recurrent_backward: Tensor,
         sizes: tuple[int, ...],
         starts: Tensor,
         earlier: Tensor,
@@ -53,6 +54,7 @@ class _Recurrence(torch.autograd.Function):
         from elmox.ops.recurrence_triton import TritonRecurrence
 
         kept = products.clone(memory_format=torch.contiguous_format)
+        recurrent = torch.stack([recurrent_forward, recurrent_backward])
         shape = len(products), 2 * recurrent.shape[2]
         cells, outputs = (products.new_empty(shape) for _ in range(2))
         TritonRecurrence(recurrent, starts, sizes[0]).read(kept, cells, outputs)
@@ -71,8 +73,8 @@ class _Recurrence(torch.autograd.Function):
         steps.go_back(kept, cells, d_outputs, d_products)
         d_forward, d_backward = d_products.chunk(2, dim=1)
         forward, backward = outputs.chunk(2, dim=1)
-        d_recurrent = [
+        d_recurrent = (
             d_forward[num_rows:].T @ forward[earlier],
             d_backward[earlier].T @ backward[num_rows:],
-        ]
-        return d_products, torch.stack(d_recurrent), None, None, None
+        )
+        return d_products, *d_recurrent, None, None, None
