@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from triton_interpreter import count_with_arrays
@@ -52,8 +52,11 @@ def exact_reference() -> Iterator[None]:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
-def check(found: Tensor, expected: Tensor, dtype: torch.dtype, what: str) -> None:
-    scale = max(float(expected.detach().norm()), 1e-3)
+def check(
+    found: Tensor, expected: Tensor, dtype: torch.dtype, what: str, least: float = 1e-3
+) -> None:
+    """Against the size of what is expected, but at least against a given one."""
+    scale = max(float(expected.detach().norm()), least)
     error = float((found.detach().to(expected.dtype) - expected.detach()).norm()) / scale
     assert error < TOLERANCE[dtype], f"{what}: {error}"
 
@@ -96,7 +99,7 @@ def compare(config: CharCnnConfig, spelling: Spelling, dtype: torch.dtype, trimm
     check(found, expected, dtype, "forward")
     ours = torch.autograd.grad(found, list(parameters.values()), upstream)
     for name, mine, theirs in zip(parameters, ours, gradients, strict=True):
-        check(mine, theirs, dtype, name)
+        check(mine, theirs, dtype, name, least=0.1)  # sums of numbers of about 1, which may cancel
     with torch.no_grad():
         again = kernels(char_cnn.to(dtype), ids, lengths)
     assert torch.equal(again, found.detach())
@@ -112,6 +115,7 @@ def compare(config: CharCnnConfig, spelling: Spelling, dtype: torch.dtype, trimm
     trimmed=st.booleans(),
     seed=st.integers(0, 99),
 )
+@example([(1, 4), (4, 1), (2, 2)], "tanh", 16, 6, ["", "€"], False, 22)  # a bias of -0.01 is left
 def test_any_configuration(
     filters: list[tuple[int, int]],
     activation: Any,
