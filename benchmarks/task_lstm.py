@@ -9,12 +9,12 @@ the host's time until the GPU has done all of it.
 """
 
 import argparse
-import os
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from machine import RESULTS
 from torch import nn
 
 from elmox.bench.machine import machine_facts, machine_line
+from elmox.bench.peers import plain_kernels
 from elmox.bench.timing import wall_seconds
 from elmox.ops.select import why_not_triton
 from elmox.ops.tf32 import tf32_products
@@ -32,7 +33,8 @@ from elmox.tasks.packing import PackedRows, Packing
 SIZES = [("bidirectional", 200, 32), ("bidirectional", 400, 32), ("eight with highways", 300, 77)]
 LONGEST = 40  # words of a row; they have 5 at least
 INPUT = 1124  # numbers of a word
-SWITCH = "ELMOX_KERNELS"
+
+Kernels: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 def update_of(kind: str, cells: int, rows: int, device: torch.device) -> Callable[[], object]:
@@ -63,30 +65,18 @@ def _layers(
     return [*stack.parameters()], read
 
 
-@contextmanager
-def kernels(name: str) -> Iterator[None]:
-    """Our kernels, or torch's."""
-    before = os.environ.get(SWITCH)
-    os.environ[SWITCH] = name
-    try:
-        yield
-    finally:
-        del os.environ[SWITCH]
-        if before is not None:
-            os.environ[SWITCH] = before
-
-
 def row_of(kind: str, cells: int, rows: int, device: torch.device, repeats: int) -> str:
     """A row of the table."""
     update = update_of(kind, cells, rows, device)
-    times: dict[str, list[float]] = {"triton": [], "torch": []}
+    kernels: tuple[Kernels, Kernels] = (nullcontext, plain_kernels)  # ours, torch's
+    times: tuple[list[float], list[float]] = ([], [])
     for number in range(repeats + 2):
-        for name, taken in times.items():
-            with kernels("" if name == "triton" else "torch"), tf32_products(device):
+        for chosen, taken in zip(kernels, times, strict=True):
+            with chosen(), tf32_products(device):
                 found = wall_seconds(update, device)
             if number >= 2:  # before that kernels are compiled and memory is found
                 taken.append(found)
-    ours, theirs = (1000 * statistics.median(own) for own in times.values())
+    ours, theirs = (1000 * statistics.median(own) for own in times)
     return f"| {kind} | {cells} | {rows} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} |"
 
 

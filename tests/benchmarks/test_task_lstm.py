@@ -10,21 +10,23 @@ import pytest
 import torch
 from shell import environment
 
+from elmox.ops.select import FORCE
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "task_lstm.py"
 
 
 @pytest.mark.parametrize("kind", ["bidirectional", "eight with highways"])
 def test_a_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    from task_lstm import SWITCH, row_of
+    from task_lstm import row_of
 
-    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.delenv(FORCE, raising=False)
     row = row_of(kind, 4, 3, torch.device("cpu"), repeats=2)
     found = re.fullmatch(rf"\| {kind} \| 4 \| 3 \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", row)
     assert found is not None
     ours, theirs, ratio = map(float, found.groups())
     assert ratio == pytest.approx(theirs / ours, rel=0.1, abs=0.1)
-    assert SWITCH not in os.environ
+    assert FORCE not in os.environ
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="it would run")
