@@ -49,9 +49,8 @@ def run(arguments: argparse.Namespace) -> bool:
     for name in arguments.tasks:
         setup.files(name)  # made here, not by several processes at once
     studied = [name for name in STUDIED if name in arguments.tasks]
-    studies = [
-        StudyJob(task, own, arguments.seeds) for task in studied for own in arguments.studies
-    ]
+    study_seeds = arguments.study_seeds or arguments.seeds
+    studies = [StudyJob(task, own, study_seeds) for task in studied for own in arguments.studies]
 
     def find() -> list[Job]:
         fits = pending(
@@ -153,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("--columns", nargs="+", choices=COLUMNS, help="all by default")
     own.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
                      help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
+    own.add_argument("--study-seeds", type=_count, help="of each variant; else as many as --seeds")
     own.add_argument("--trials", type=_count,
                      help="settings to try, for each column; else the task's number")  # fmt: skip
     own.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
