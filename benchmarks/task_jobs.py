@@ -53,9 +53,8 @@ class FitJob:
     def name(self) -> str:
         return self.fit.name
 
-    @property
-    def cost(self) -> float:
-        return self.fit.cost
+    def cost(self, setup: Setup) -> float:
+        return self.fit.cost(setup.work)
 
     def command(self, setup: Setup) -> list[str]:
         fit = self.fit
@@ -84,8 +83,7 @@ class StudyJob:
         own = "" if self.variant is None else f"-{self.variant}"
         return f"{self.task}-study-{self.study}{own}"
 
-    @property
-    def cost(self) -> float:
+    def cost(self, setup: Setup) -> float:
         if self.variant is None:
             return math.inf  # nothing but the table is left to do
         share = variants_of(self.study)[self.variant].share
@@ -136,7 +134,7 @@ def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) 
         if own.column(setup) not in fitted:
             first.setdefault(own.place(setup), own)
     jobs: list[FitJob | StudyJob] = [*fits, *first.values()]
-    return [*sorted(jobs, key=lambda own: -own.cost)]
+    return [*sorted(jobs, key=lambda own: -own.cost(setup))]
 
 
 def _passed_on(setup: Setup) -> list[str]:

@@ -45,13 +45,13 @@ class Fit:
         """For people and log files."""
         return f"{self.task}-{self.column}-{self._what}"
 
-    @property
-    def cost(self) -> float:
+    def cost(self, work: Path) -> float:
         """Minutes, roughly, until it and what waits for it are done: seeds wait for trials.
 
-        That of what only has to be finished is beyond all others.
+        That of what only has to be finished is beyond all others: the test of a trial's fit, where
+        that is in the folder, and not its record alone.
         """
-        is_fitted = self.tested and self.seed == 0  # by its trial; only the test is left
+        is_fitted = self.tested and self.seed == 0 and (self.folder(work) / "seed-0").exists()
         return math.inf if is_fitted else TASKS[self.task].cost * (1 if self.tested else 2)
 
     def folder(self, work: Path) -> Path:
