@@ -36,7 +36,7 @@ def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
         "epochs": read_json(model.parent / "progress" / "progress.json")["epoch"],
         "seconds": found.seconds,
         "command": setup.command,
-        **_measured(fit, setup),
+        **_measured(fit, setup, found.seconds),
     }
     if fit.tested:
         examples = session.task.read(setup.files(fit.task).test)
@@ -74,12 +74,16 @@ class _MeasuredMiniLm(_Measured, MiniLmSession):
     """The same on MiniLM's layers."""
 
 
-def _measured(fit: Fit, setup: Setup) -> dict[str, Any]:
-    """Memory and machine; those of the trial where that has been the fit."""
+def _measured(fit: Fit, setup: Setup, seconds: float) -> dict[str, Any]:
+    """Memory and machine; those of the trial where that has been the fit.
+
+    One that took another time has not: of that there was nothing but the record.
+    """
     trial = Fit(fit.task, fit.column, fit.trial).path(setup.work)
     if fit.tested and fit.seed == 0 and trial.exists():
         earlier = read_json(trial)
-        return {name: earlier[name] for name in ("host_mb", "gpu_mb", "beside", "machine")}
+        if earlier["seconds"] == seconds:
+            return {name: earlier[name] for name in ("host_mb", "gpu_mb", "beside", "machine")}
     device = chosen_device(setup.device)
     on_gpu = device.type == "cuda"
     return {

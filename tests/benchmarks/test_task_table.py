@@ -120,6 +120,18 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
         do_all(other, ["none"], num_trials=1, num_seeds=1)
 
 
+def test_what_is_fitted_again_is_measured_again(setup: "Setup") -> None:
+    """The chosen trial is seed 0, with what it took; of a record alone it is another fit."""
+    from task_fits import do_fit
+    from task_records import Fit
+
+    trial, seed = Fit("ner", "none", 0), Fit("ner", "none", 0, tested=True)
+    do_fit(trial, replace(setup, beside=7))
+    assert do_fit(seed, setup)["beside"] == 7
+    shutil.rmtree(trial.folder(setup.work))
+    assert do_fit(seed, setup)["beside"] == 1
+
+
 def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
     """Those of the best setting so far stay if it is chosen, and are done again if not."""
     from task_plan import TASKS
