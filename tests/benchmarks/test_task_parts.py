@@ -19,14 +19,7 @@ from elmox.readers.conllu import TreebankSentence
 from elmox.readers.propositions import Argument, Proposition
 from elmox.tasks.registry import find_task
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 Systems = dict[str, list[list[list[float]]]]
-
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 @pytest.mark.parametrize(("level", "low", "high"), [(0.95, 0, 100), (0.4, 50, 50)])

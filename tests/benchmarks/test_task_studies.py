@@ -2,28 +2,19 @@
 
 import json
 import lzma
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from checkpoints import random_options, write_ai2
-from shell import environment
+from task_runs import ROOT, call, write_layers_study
 from treebank_data import write_treebank
 
 from elmox.errors import ElmoxError
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-ROOT = BENCHMARKS.parent
 SMALL = ("words.dim=8", "words.filters=0", "head.hidden=[8]")
 CHANGES = (*SMALL, "fit.epochs=1", "fit.least_updates=1")
-
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def write_ewt(data: Path) -> None:
@@ -33,20 +24,6 @@ def write_ewt(data: Path) -> None:
     for part, path in write_treebank(folder, 12).items():
         packed = lzma.compress(path.read_bytes())
         (folder / f"en_ewt-ud-{part}.conllu.xz").write_bytes(packed)
-
-
-def call(folder: Path, *arguments: object) -> str:
-    """`tasks.py ARGUMENTS` from a folder of its own; what it says."""
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "tasks.py"), *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
@@ -105,19 +82,7 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
 def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> None:
     from task_report import write_report
 
-    from elmox.tasks.ablation import Ablation, LearnedMix, Row, Variant
-    from elmox.tasks.session import Results, SeedResult
-
-    seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "/home/me/runs/model")
-    results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})
-    row = Row(Variant("mix"), results, {"input": LearnedMix((0.2, 0.5, 0.3), 1.5)})
-    command = f"`elmox ablate pos layers --out /home/me/out --recipe {ROOT}/recipes/tasks/pos.toml`"
-    about = {"ELMo": "/home/me/models/x", "command": command}
-    found = Ablation("layers", "pos", "accuracy", 1, about, [row])
-    folder = tmp_path / "work" / "ablations" / "pos"
-    folder.mkdir(parents=True)
-    (folder / "layers.json").write_text(json.dumps(found.to_dict()))
-    (folder / "layers.svg").write_text("<svg/>")
+    write_layers_study(tmp_path / "work")
     write_report(tmp_path / "work", tmp_path / "results.md", tmp_path / "tasks.json")
     text = (tmp_path / "results.md").read_text("utf-8")
     assert "## Parts of speech: layers" in text

@@ -8,7 +8,6 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,8 @@ import pytest
 from checkpoints import random_options, write_ai2
 from shared_data import SHARED
 from shell import environment
-from tagged_files import NAMES, write_columns
+from tagged_files import NAMES
+from task_runs import BENCHMARKS, SHORT, SMALL, do_all
 
 from elmox.errors import ElmoxError
 from elmox.probes.bootstrap import Interval
@@ -25,50 +25,7 @@ from elmox.probes.bootstrap import Interval
 if TYPE_CHECKING:
     from task_records import Setup
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 CORPORA = SHARED / "tasks"
-SMALL = ("words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[8]")
-SHORT = ("fit.epochs=2", "fit.least_updates=1", "fit.lr=0.05")
-
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
-@pytest.fixture
-def setup(tiny: Path, memory_folder: Path) -> "Setup":
-    """Names for training, choosing and testing, and a tiny biLM."""
-    from task_records import Setup
-
-    folder = Path(mkdtemp(dir=memory_folder))
-    data = folder / "data" / "ner_wnut17"
-    data.mkdir(parents=True)
-    for name, some in (
-        ("wnut17train.conll", NAMES),
-        ("emerging.dev.conll", NAMES[:6]),
-        ("emerging.test.annotated", NAMES[4:]),
-    ):
-        write_columns(data / name, some)
-    return Setup(
-        work=folder / "work",
-        data=folder / "data",
-        elmo=str(tiny),
-        device="cpu",
-        changes=(*SMALL, *SHORT),
-    )
-
-
-def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) -> list[str]:
-    """All fits one after the other, in this process; their names."""
-    from task_fits import do_fit
-    from task_records import pending
-
-    done: list[str] = []
-    while fits := pending(setup, ["ner"], columns, num_trials=num_trials, num_seeds=num_seeds):
-        do_fit(fits[0], setup)
-        done.append(fits[0].name)
-    return done
 
 
 def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> None:
