@@ -43,6 +43,23 @@ def keep(work: Path, path: Path) -> None:
         temporary.write_bytes(lzma.compress(packed.getvalue()))
 
 
+def check_nothing_is_lost(work: Path, path: Path) -> None:
+    """Refuse to replace an archive by one that lacks some of its records.
+
+    Args:
+        work: the folder of the fits, which would be kept.
+        path: the .tar.xz file that would be replaced; it need not exist.
+    """
+    if not path.exists():
+        return
+    lost = sorted({*_contents(path)} - {*_names_in(work)})
+    if lost:
+        raise ElmoxError(
+            f"{path} has {len(lost)} records that {work} lacks, {lost[0]} is the first: restore "
+            "them (tasks.py restore), or keep the new ones elsewhere (--records)"
+        )
+
+
 def restore(path: Path, work: Path) -> int:
     """Put the records of an archive where they lay; the number of files written.
 

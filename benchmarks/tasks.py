@@ -108,6 +108,7 @@ def report(arguments: argparse.Namespace) -> bool:
 
     if not arguments.work.is_dir():
         raise ElmoxError(f"{arguments.work} does not exist: give the --work of `tasks.py run`")
+    task_archive.check_nothing_is_lost(arguments.work, arguments.records)
     write_report(arguments.work, arguments.document, arguments.results)
     task_archive.keep(arguments.work, arguments.records)
     print(f"{arguments.document}, {arguments.results}, {arguments.records}")

@@ -18,6 +18,7 @@ from elmox.errors import ElmoxError
 if TYPE_CHECKING:
     from task_records import Setup
 
+ROOT = Path(__file__).resolve().parents[2]
 PICTURE = "<svg><g><path d='M 0 0'/></g></svg>"
 RECORD = "results/ner/mix/trial-0.json"
 
@@ -151,6 +152,31 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert restore(tmp_path / "x.tar.xz", tmp_path / "work") == 1
     assert path.read_text() == "newer"
     assert restore(tmp_path / "x.tar.xz", tmp_path / "work") == 0
+
+
+def test_no_record_is_lost_by_a_report(tmp_path: Path) -> None:
+    from task_archive import check_nothing_is_lost, keep
+
+    path, kept = write_records(tmp_path / "work", dev=1), tmp_path / "x.tar.xz"
+    write_layers_study(tmp_path / "work")
+    check_nothing_is_lost(tmp_path / "work", kept)  # nothing has been kept yet
+    keep(tmp_path / "work", kept)
+    check_nothing_is_lost(tmp_path / "work", kept)
+    path.unlink()
+    with pytest.raises(ElmoxError, match=rf"has 1 records that .*work lacks, {RECORD} is"):
+        check_nothing_is_lost(tmp_path / "work", kept)
+
+
+def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> None:
+    """Whoever changes how it is made makes it again."""
+    call(tmp_path, "restore", "--work=work")
+    call(tmp_path, "report", "--work=work", "--document=results.md", "--results=tasks.json",
+         "--records=tasks.tar.xz")  # fmt: skip
+    page = (tmp_path / "results.md").read_text("utf-8")
+    assert page == (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert "not yet run" not in page
+    for own in (tmp_path / "results").iterdir():
+        assert own.read_bytes() == (ROOT / "docs" / "results" / own.name).read_bytes()
 
 
 @pytest.mark.parametrize(

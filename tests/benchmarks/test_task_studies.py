@@ -86,7 +86,8 @@ def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> Non
     write_report(tmp_path / "work", tmp_path / "results.md", tmp_path / "tasks.json")
     text = (tmp_path / "results.md").read_text("utf-8")
     assert "## Parts of speech: layers" in text
-    assert "| mix | 90.00 ± 0.00 | 1.0 |" in text
+    assert "- accuracy, in percent, of one seed\n" in text
+    assert "| mix | 90.00 | 1.0 |" in text
     assert "| mix, input | 0.20 | 0.50 | 0.30 | 1.50 |" in text
     assert "![pos, layers](results/pos-layers.svg)" in text
     assert (tmp_path / "results" / "pos-layers.svg").read_text() == "<svg/>"

@@ -107,18 +107,21 @@ class Ablation:
     def to_markdown(self) -> str:
         """For people."""
         parts = list(self.rows[0].results.mean)
+        several = self.num_seeds > 1
+        what = f"mean and deviation over {self.num_seeds} seeds" if several else "of one seed"
         lines = [
             f"# {self.task}: {self.study}",
             "",
             *(f"- {name}: {value}" for name, value in self.about.items()),
-            f"- {self.metric}, in percent, mean and deviation over {self.num_seeds} seeds",
+            f"- {self.metric}, in percent, {what}",
             "",
             f"| | {' | '.join(parts)} | minutes a fit |",
             "|---|" + "---|" * (len(parts) + 1),
         ]
         for row in self.rows:
             found = row.results
-            scores = [f"{found.mean[part]:.2f} ± {found.deviation[part]:.2f}" for part in parts]
+            around = [f" ± {found.deviation[part]:.2f}" if several else "" for part in parts]
+            scores = [f"{found.mean[p]:.2f}{own}" for p, own in zip(parts, around, strict=True)]
             minutes = sum(own.seconds for own in found.seeds) / len(found.seeds) / 60
             lines.append(f"| {row.variant.name} | {' | '.join(scores)} | {minutes:.1f} |")
         lines += self._mixes_in_markdown()
