@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from shell import tree
-from task_runs import call, do_all, write_layers_study
+from task_runs import ROOT, call, do_all, write_layers_study
 
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
     from task_records import Setup
 
-ROOT = Path(__file__).resolve().parents[2]
 PICTURE = "<svg><g><path d='M 0 0'/></g></svg>"
 RECORD = "results/ner/mix/trial-0.json"
 
