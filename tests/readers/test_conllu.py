@@ -9,6 +9,7 @@ from treebank_data import conllu, write_treebank
 
 from elmox.errors import ElmoxError
 from elmox.readers.conllu import TreebankSentence, read_conllu
+from elmox.tasks.registry import find_task
 
 EWT = SHARED / "tasks" / "pos_parse_ud_ewt"
 
@@ -108,6 +109,17 @@ def test_malformed_lines(tmp_path: Path, text: str, says: str) -> None:
         read(tmp_path, text)
     assert "bank.conllu" in str(failure.value)
     assert "\n" not in str(failure.value)
+
+
+def test_tags_without_trees(tmp_path: Path) -> None:
+    """Tags can be learned from them; a parser wants trees."""
+    bare = "1\ta\t_\tDET\t_\t_\t_\t_\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
+    (found,) = read(tmp_path, bare)
+    assert (found.words, found.upos, found.heads) == (("a", "cat"), ("DET", "NOUN"), ())
+    assert find_task("pos").read(tmp_path / "bank.conllu")[0].tags == found.upos
+    read(tmp_path, SAMPLE + "\n" + bare)
+    with pytest.raises(ElmoxError, match=r"bank\.conllu, line 16: a sentence without heads"):
+        find_task("parse").read(tmp_path / "bank.conllu")
 
 
 def test_the_other_tests_treebanks_are_right(tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ class TreebankSentence:
         upos: universal part-of-speech tags.
         xpos: the treebank's own, finer tags.
         feats: morphological features, as they stand in the file: `Case=Nom|Number=Sing` or `_`.
-        heads: the number of each word's head, counted from 1; 0 for the root.
+        heads: the number of each word's head, counted from 1; 0 for the root. None at all where the
+            sentence has no tree, only tags.
         deprels: the relation to it.
         comments: the lines before the words, without `#`.
         line: where its first word stands in the file, counted from 1.
@@ -137,21 +138,28 @@ def _sentence(path: Path, comments: list[str], rows: list[_Row]) -> TreebankSent
     _, forms, lemmas, upos, xpos, feats, heads, deprels, _, _ = zip(
         *(row.columns for row in words), strict=True
     )
-    for place, (row, head) in enumerate(zip(words, heads, strict=True), start=1):
-        if not _NUMBER.fullmatch(head) or int(head) > len(words) or int(head) == place:
-            problem = f"the head of word {place} of {len(words)} is {head!r}, expected the number "
-            raise _malformed(path, row.line, f"{problem}of another word, or 0 for the root")
     return TreebankSentence(
         words=forms,
         lemmas=lemmas,
         upos=upos,
         xpos=xpos,
         feats=feats,
-        heads=tuple(map(int, heads)),
+        heads=_numbers(path, words, heads),
         deprels=deprels,
         comments=tuple(comments),
         line=words[0].line,
     )
+
+
+def _numbers(path: Path, words: list[_Row], heads: tuple[str, ...]) -> tuple[int, ...]:
+    """The words' heads; none where no word has one."""
+    if {*heads} == {UNSPECIFIED}:
+        return ()
+    for place, (row, head) in enumerate(zip(words, heads, strict=True), start=1):
+        if not _NUMBER.fullmatch(head) or int(head) > len(words) or int(head) == place:
+            problem = f"the head of word {place} of {len(words)} is {head!r}, expected the number "
+            raise _malformed(path, row.line, f"{problem}of another word, or 0 for the root")
+    return tuple(map(int, heads))
 
 
 def _words(path: Path, rows: list[_Row]) -> Iterator[_Row]:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from elmox.config import validated
+from elmox.errors import ElmoxError
 from elmox.model.transfer import to_device
 from elmox.readers.conllu import TreebankSentence, read_conllu
 from elmox.settings import at_least, share
@@ -93,8 +94,12 @@ class Parsing:
         self.tokenizer: str | None = None
 
     def read(self, path: Path) -> list[TreebankSentence]:
-        """CoNLL-U."""
-        return read_conllu(path)
+        """CoNLL-U, with trees."""
+        found = read_conllu(path)
+        bare = next((own for own in found if not own.heads), None)
+        if bare is not None:
+            raise ElmoxError(f"{path}, line {bare.line}: a sentence without heads, expected a tree")
+        return found
 
     def unlabelled(self, values: Mapping[str, Any]) -> TreebankSentence:
         """A sentence without annotation."""
