@@ -110,7 +110,7 @@ def test_what_is_wrong_is_named(
     (tmp_path / "run").write_text("in the way")
     code, out, err = run_here(arguments(tmp_path, tiny, "--set", "fit.epochs=1"), capsys)
     assert (code, out) == (1, "")
-    assert f"cannot write {tmp_path / 'run'}" in err
+    assert f"{tmp_path / 'run'} is a file, expected a directory" in err
     assert "layers" not in err  # it was found before anything was computed
     (tmp_path / "run").unlink()
     code, _, err = run_here(arguments(tmp_path, "3", "--set", "fit.epochs=1"), capsys)

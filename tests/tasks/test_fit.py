@@ -1,6 +1,7 @@
 """Fitting: data learned by heart, seeds, interruptions, models stored and loaded again."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from elmox import open_vectors
 from elmox.errors import ElmoxError
 from elmox.tasks.fitted import Fitted
 from elmox.tasks.layers import layers_path
-from elmox.tasks.model import read_model
+from elmox.tasks.model import is_task_model, read_model
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 from elmox.tasks.session import Results, fit_task
 
@@ -169,9 +170,37 @@ def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
 
 
 def test_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
-    fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
-    with pytest.raises(ElmoxError, match="begun with other settings"):
+    fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.25"))
+    with pytest.raises(ElmoxError, match=r"other settings .* \(fit\.lr was 0\.25, is 0\.5\): go"):
         fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.5"))
+
+
+def test_a_fit_whose_files_are_gone(tmp_path: Path) -> None:
+    chosen = recipe("elmo.model=none", "fit.epochs=1")
+    fit_names(tmp_path, chosen)
+    seed = tmp_path / "run" / "seed-0"
+    (seed / "model").rename(tmp_path / "model")
+    with pytest.raises(ElmoxError, match=r"model is missing, the model of epoch 1: put it back"):
+        fit_names(tmp_path, chosen)
+    (tmp_path / "model").rename(seed / "model")
+    shutil.rmtree(seed / "progress")
+    with pytest.raises(ElmoxError, match=r"no progress beside it .*: choose another --out"):
+        fit_names(tmp_path, chosen)
+    (seed / "model" / "words.json").unlink()
+    with pytest.raises(ElmoxError, match=r"words\.json does not exist"):
+        Fitted.load(seed / "model", device="cpu")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ElmoxError, match="file is a file, expected a directory"):
+        fit_names(tmp_path, chosen, "file")
+
+
+def test_the_folder_of_a_fit_is_not_its_model(tmp_path: Path) -> None:
+    fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    for folder in (tmp_path / "run", tmp_path / "run" / "seed-0"):
+        assert is_task_model(folder)  # something meant to be one
+        with pytest.raises(ElmoxError, match=r"not a fitted model: give .*run/seed-0/model$"):
+            Fitted.load(folder, device="cpu")
+    assert not is_task_model(tmp_path)
 
 
 def test_the_wrong_bilm_is_refused(tiny: Path, tmp_path: Path) -> None:
@@ -285,9 +314,14 @@ def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
     vectors.write_text("Ada 1 0\nLondon 0 1\n")
     chosen = recipe("elmo.model=none", f"words.vectors={vectors}", "fit.epochs=1")
     fit_names(tmp_path, chosen)
-    vectors.write_text("London 0 1\nAda 1 0\n")
-    with pytest.raises(ElmoxError, match="begun with other settings or other data"):
-        fit_names(tmp_path, chosen)
+    moved = vectors.rename(tmp_path / "moved.txt")  # the same, elsewhere
+    elsewhere = recipe("elmo.model=none", f"words.vectors={moved}", "fit.epochs=1")
+    said: list[str] = []
+    fit_names(tmp_path, elsewhere, say=said.append)
+    assert "going on after epoch 1" in said
+    moved.write_text("London 0 1\nAda 1 0\n")
+    with pytest.raises(ElmoxError, match=r"other settings or other data \(.*another static\)"):
+        fit_names(tmp_path, elsewhere)
 
 
 def test_spans_without_a_label(tmp_path: Path) -> None:
@@ -364,8 +398,11 @@ def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
         found = list(pool.map(lambda elmo: stored_layers(elmo, WORDS, path), elmos))
     assert [len(own) for own in found] == [len(WORDS)] * 3
     assert [own.name for own in (tmp_path / "cache").iterdir()] == [path.name]
-    with pytest.raises(ElmoxError, match="has 10 entries, expected 9: delete it"):
+    with pytest.raises(ElmoxError, match="has 10 entries, expected 9: delete"):
         stored_layers(elmos[0], WORDS[1:], path)
+    (path / "meta.json").unlink()
+    with pytest.raises(ElmoxError, match=r"without meta.json, .*: delete .* is computed again"):
+        stored_layers(elmos[0], WORDS, path)
 
 
 def test_a_moved_model_finds_its_bilm(

@@ -74,4 +74,6 @@ class NpySource:
         try:
             return np.asarray(np.load(path, mmap_mode="r"))
         except (OSError, ValueError) as error:
-            raise ElmoxError(f"{path}: cannot read this shard ({error})") from error
+            raise ElmoxError(
+                f"{path}: cannot read this shard ({error}): delete {self._path}, and make it again"
+            ) from error

@@ -23,7 +23,6 @@ from elmox.files import (
     atomic_directory,
     read_json,
     recover_directory,
-    refuse_existing,
     to_json,
 )
 from elmox.ops.tf32 import tf32_products
@@ -81,8 +80,11 @@ def fit(
     """
     for name in (PROGRESS, MODEL):
         recover_directory(out / name)
-    if not (out / PROGRESS).exists():  # then a model there is of somebody else's making
-        refuse_existing(out / MODEL, force=False)
+    if (out / MODEL).exists() and not (out / PROGRESS).exists():  # then it is of others' making
+        raise ElmoxError(
+            f"{out / MODEL} exists already, and no {PROGRESS} beside it to go on from: choose "
+            "another --out, or move it away"
+        )
     run = _Fit(model, train, dev, out, say)
     try:
         with memory_explained("lower fit.batch_size"), tf32_products(model.device):
@@ -196,10 +198,11 @@ class _Fit:
 
     def _restore(self) -> None:
         path = self._out / PROGRESS
-        if _stored_job(path / "job.json") != self._job:
+        differing = _differing(_stored_job(path / "job.json"), self._job)
+        if differing:
             raise ElmoxError(
-                f"{self._out} was begun with other settings or other data: go on with those, or "
-                "choose another --out"
+                f"{self._out} was begun with other settings or other data "
+                f"({', '.join(differing)}): go on with those, or choose another --out"
             )
         tensors = read_tensors(path / "state.safetensors")
         own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
@@ -214,6 +217,12 @@ class _Fit:
                 self._optimizer.state[parameter] = moments
         values = read_json(path / "progress.json")
         self.progress = validated(FitProgress, values, str(path / "progress.json"))
+        best = self.progress.best_epoch
+        if best and not (self._out / MODEL).is_dir():
+            raise ElmoxError(
+                f"{self._out / MODEL} is missing, the model of epoch {best}: put it back, or "
+                f"delete {self._out} to fit it again"
+            )
         self._say(f"going on after epoch {self.progress.epoch}")
 
 
@@ -235,22 +244,40 @@ def _groups(model: TaskModel) -> list[dict[str, Any]]:
     return [{"params": weights, "initial_lr": lr} for weights, lr in parts if weights]
 
 
-def _stored_job(path: Path) -> Any:
+def _stored_job(path: Path) -> dict[str, Any]:
     """What a fit that was begun depends on. Settings that were not known then have their defaults.
 
     Args:
         path: its file.
     """
     job = read_json(path)
-    if not isinstance(job, dict) or not isinstance(job.get("model"), dict):
-        return job  # no fit's
-    return {**job, "model": _values(validated(ModelDescription, job["model"], str(path)))}
+    return {**job, "model": _values(validated(ModelDescription, job.get("model", {}), str(path)))}
 
 
 def _values(description: ModelDescription) -> dict[str, Any]:
     """As JSON knows them."""
     found: dict[str, Any] = json.loads(to_json(asdict(description)))
     return found
+
+
+def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What of a job is not as it was; not the places of files, as digests tell what is in them."""
+    old, new = _settings(before), _settings(now)
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return [
+        f"{name} was {old.get(name)}, is {new.get(name)}" if "." in name else f"another {name}"
+        for name in names
+        if name not in ("elmo.model", "words.vectors")
+    ]
+
+
+def _settings(job: dict[str, Any]) -> dict[str, Any]:
+    """Those of the recipe by names like fit.lr; the rest of a job, digests mostly, by its own."""
+    sections = job["model"]["recipe"].items()
+    recipe = {f"{section}.{name}": own for section, part in sections for name, own in part.items()}
+    rest = {**job["model"], **job}
+    del rest["model"], rest["recipe"]
+    return {**recipe, **rest}
 
 
 def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:

@@ -71,9 +71,12 @@ def kept_layers(path: Path, num_sentences: int, compute: Callable[[], None]) -> 
         with locked(path.parent, wait=True):
             if not path.exists():  # nobody else has made it meanwhile
                 compute()
-    found = open_vectors(path)
-    if len(found) != num_sentences:
-        raise ElmoxError(f"{path} has {len(found)} entries, expected {num_sentences}: delete it")
+    try:
+        found = open_vectors(path)
+        if len(found) != num_sentences:
+            raise ElmoxError(f"{path} has {len(found)} entries, expected {num_sentences}")
+    except ElmoxError as error:
+        raise ElmoxError(f"{error}: delete {path}, and it is computed again") from error
     return found
 
 

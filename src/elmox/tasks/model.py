@@ -61,9 +61,18 @@ class ModelDescription:
 
 def is_task_model(path: Path) -> bool:
     """Whether this is a directory that `write_model` made (or something meant to be one)."""
-    if not (path / CONFIG_FILE).is_file() or not (path / WORDS_FILE).is_file():
-        return False
-    return read_json(path / CONFIG_FILE).get("model_type") == MODEL_TYPE
+    return _says_so(path) or bool(_models_below(path))
+
+
+def _says_so(path: Path) -> bool:
+    config = path / CONFIG_FILE
+    return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
+
+
+def _models_below(path: Path) -> list[Path]:
+    """Those in the folder of a fit, or of one of its seeds."""
+    found = [path / "model", *sorted(path.glob("seed-*/model"))]
+    return [own for own in found if _says_so(own)]
 
 
 def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
@@ -85,8 +94,10 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
 
 def read_model(path: Path) -> "TaskModel":
     """Read what `write_model` wrote."""
-    if not is_task_model(path):
-        raise ElmoxError(f"{path} is not a fitted model: give a directory that elmox fit has made")
+    if not _says_so(path):
+        below = _models_below(path)
+        advice = f"give {below[0]}" if below else "give a model directory that elmox fit has made"
+        raise ElmoxError(f"{path} is not a fitted model: {advice}")
     settings = read_json(path / CONFIG_FILE)
     del settings["model_type"]
     if settings.pop("format", None) != FORMAT:

@@ -134,6 +134,8 @@ class TaskSession:
         parts = dict(self._examples)
         if isinstance(task, LearnsFromOthers):
             parts["train"], chosen = task.training_examples(train, recipe.head, self._say), None
+        if out.exists() and not out.is_dir():
+            raise ElmoxError(f"{out} is a file, expected a directory to fit in: choose another")
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
         layers = {part: self._part_layers(recipe.elmo, part, own) for part, own in parts.items()}
