@@ -65,7 +65,9 @@ def chosen_device(name: str | None) -> torch.device:
     """The device of that name, or the default one; an `ElmoxError` where it cannot be used."""
     wanted = name or default_device()
     try:
-        return torch.empty(0, device=wanted).device
+        number = torch.zeros((), device=wanted)
+        number.item()  # on "meta" there are none
+        return number.device
     except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
         raise ElmoxError(f"device={wanted!r}: {str(error).splitlines()[0]}") from error
 

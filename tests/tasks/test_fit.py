@@ -426,8 +426,9 @@ def test_what_cannot_be_used(tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match="fitted without ELMo"):
         Fitted.load(found.best.model, elmo="some-model", device="cpu")
-    with pytest.raises(ElmoxError, match="device='nowhere'"):
-        Fitted.load(found.best.model, device="nowhere")
+    for device in ("nowhere", "meta"):
+        with pytest.raises(ElmoxError, match=f"device='{device}'"):
+            Fitted.load(found.best.model, device=device)
 
 
 def test_what_others_have_written_stays(tmp_path: Path) -> None:
