@@ -7,7 +7,7 @@
 | jsonl | `{"tokens": [...]}`, one sentence, or `{"text": "..."}`, running text |
 
 Other keys of a JSON line are ignored. Every line gives one entry, an empty line an empty one, so
-that a line's number is its key.
+that a line's number is its key. Files may be compressed.
 """
 
 import codecs
@@ -21,8 +21,11 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError
+from elmox.readers.open_text import open_bytes, text_suffix
 from elmox.text.json_text import check_json_text
 from elmox.text.sentences import split_sentences
+
+STDIN = "-"
 
 LineFormat = Literal["text", "raw", "jsonl"]
 Tokenize: TypeAlias = Callable[[str], list[str]]
@@ -42,14 +45,14 @@ class Line:
 
 def line_format(path: str, raw: bool) -> LineFormat:
     """What the lines of a file are, by its name and the caller's wish."""
-    if path.endswith((".jsonl", ".ndjson")):
+    if text_suffix(Path(path)) in (".jsonl", ".ndjson"):
         return "jsonl"
     return "raw" if raw else "text"
 
 
 def check_source(path: str) -> None:
     """Refuse an input that cannot be read, before any work is done."""
-    if path == "-":
+    if path == STDIN:
         if sys.stdin is None:
             raise ElmoxError("stdin is closed: pipe text into it, or give a text file")
         return
@@ -71,19 +74,30 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
         skip: lines to pass over, because an earlier run has done them.
     """
     parse = {"text": _text, "raw": _raw, "jsonl": _json}[format]
+    for number, line in enumerate(text_lines(path, skip), start=skip):
+        yield Line(parse(line, tokenize, path, number))
+
+
+def text_lines(path: str, skip: int = 0) -> Iterator[str]:
+    """The lines of a file (or of stdin, `-`) as they are, without their ends.
+
+    Args:
+        path: the file, plain or compressed (.gz, .xz, .bz2).
+        skip: lines to pass over, without a look at them.
+    """
     with _opened(path) as file:
         for number, line in enumerate(file):
             if number >= skip:
-                yield Line(parse(_decoded(line, path, number), tokenize, path, number))
+                yield _decoded(line, path, number)
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
     check_source(path)
-    if path == "-":
+    if path == STDIN:
         yield sys.stdin.buffer
         return
-    with Path(path).open("rb") as file:
+    with open_bytes(Path(path)) as file:
         yield file
 
 

@@ -1,7 +1,7 @@
 """JSON lines: an object per line. Several corpora are published like that."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,18 +13,25 @@ Item = TypeVar("Item")
 
 
 def read_json_lines(path: Path, parse: Callable[[dict[str, Any]], Item]) -> Iterator[Item]:
+    """What `parse` makes of each object of a file; see `parse_json_lines`."""
+    with open_text(path) as file:
+        yield from parse_json_lines(file, path, parse)
+
+
+def parse_json_lines(
+    lines: Iterable[str], name: str | Path, parse: Callable[[dict[str, Any]], Item]
+) -> Iterator[Item]:
     """What `parse` makes of each line's object; blank lines are passed over.
 
-    An `ElmoxError` that `parse` raises gets the names of the file and the line in front.
+    An `ElmoxError` that `parse` raises gets the name of their file and the line's number in front.
     """
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.isspace():
-                continue
-            try:
-                yield parse(_object(line))
-            except ElmoxError as error:
-                raise ElmoxError(f"{path}, line {number}: {error}") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield parse(_object(line))
+        except ElmoxError as error:
+            raise ElmoxError(f"{name}, line {number}: {error}") from None
 
 
 def string_field(values: dict[str, Any], name: str) -> str:
