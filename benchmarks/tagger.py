@@ -51,7 +51,7 @@ def tagging(fitted: Fitted, text: str, repeats: int) -> dict[str, Any]:
             for sentence in split_sentences(line)
         ]
         answers = fitted.tag(sentences)
-        return sum(len(answer.get("tags", ())) for answer in answers)
+        return sum(len(answer["tags"]) for answer in answers)
 
     rates = []
     for _ in range(repeats + 1):

@@ -1,11 +1,16 @@
 """`elmox fit`, `elmox tag` and `elmox eval` on labelled files."""
 
+import gzip
 import json
+import lzma
 from pathlib import Path
+from typing import Any
 
 import pytest
-from shell import kill_after_lines, run_elmox, run_here
+from shell import assert_one_line, kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
+
+from elmox.tasks.fitted import Fitted
 
 SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
@@ -46,6 +51,45 @@ def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         assert len(own["tags"]) == len(own["tokens"])
         for span in own["spans"]:
             assert own["tags"][span["start"]] == f"B-{span['label']}"
+
+
+def test_texts_of_every_kind(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON lines by any name and over stdin, compressed text, empty lines; all as Python has it."""
+    code, _, err = run_here(arguments(tmp_path, tiny, "--set", "fit.epochs=1"), capsys)
+    assert code == 0, err
+    model = tmp_path / "run" / "seed-0" / "model"
+    values: list[dict[str, Any]] = [
+        {"text": "Hi there. You too!", "id": 4},
+        {"id": 5, "text": ""},
+        {"tokens": ["Ada"]},
+    ]
+    lines = "".join(json.dumps(own) + "\n" for own in values).encode()
+    expected = Fitted.load(model, device="cpu").ask(values)
+    told = [["Hi", "there", "."], ["You", "too", "!"], [], ["Ada"]]
+    assert [own["tokens"] for own in expected] == told
+    assert expected[2] == {"id": 5, "tokens": [], "tags": [], "spans": []}
+    (tmp_path / "a.JSONL").write_bytes(lines)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines))
+    (tmp_path / "a.txt").write_bytes(lines)
+    for name, option in (("a.JSONL", []), ("a.jsonl.gz", []), ("a.txt", ["--json-lines"])):
+        code, out, err = run_here(["tag", model, tmp_path / name, *option], capsys)
+        assert [json.loads(line) for line in out.splitlines()] == expected, err
+    done = run_elmox("tag", model, "-", "--json-lines", stdin=lines)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected, done.stderr
+    done = run_elmox("tag", model, "-", "--json-lines", stdin=b"{}\n")
+    assert done.stderr == "elmox: -, line 1: ner asks for tokens: tokens is missing\n"
+    (tmp_path / "text.xz").write_bytes(lzma.compress(b"Ada slept\n\nParis\n"))
+    code, out, err = run_here(["tag", model, tmp_path / "text.xz", "--json"], capsys)
+    assert [json.loads(line)["tokens"] for line in out.splitlines()] == [
+        ["Ada", "slept"],
+        [],
+        ["Paris"],
+    ], err
+    (tmp_path / "cut.xz").write_bytes(lzma.compress(b"Ada slept\n")[:-9])
+    code, out, err = run_here(["tag", model, tmp_path / "cut.xz"], capsys)
+    assert_one_line(code, out, err, "cut.xz is damaged or not a .xz file")
 
 
 @pytest.mark.parametrize(

@@ -339,7 +339,7 @@ def test_ten_documents_by_heart(
         {"sentence": 1, "start": 0, "end": 2, "words": ["The", "car"]},
     ]
     assert [own["words"] for own in third["clusters"][0]] == [["He"], ["he"]]
-    assert last == {"id": 8}
+    assert last == {"id": 8, "sentences": [], "clusters": []}
     (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
     code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt", "--raw"], capsys)
     assert [json.loads(line) for line in out.splitlines()] == [second, third], err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from shell import run_here
+from shell import run_elmox, run_here
 
 from elmox.errors import ElmoxError
 from elmox.tasks.embedder import Embedded, Widths
@@ -89,9 +89,13 @@ def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert fitted.score(data) == {"accuracy": 100.0}
     asked = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]
     answers = fitted.ask(asked)
-    assert answers[7:9] == [{"id": 7}, {"id": 8}]  # nothing is said about nothing
-    whole = [*range(7), 9]
-    assert [answers[i]["label"] for i in whole] == [PAIRS[i][2] for i in whole]
+    assert [own["label"] for own in answers] == [label for _, _, label in PAIRS]
+    lines = "".join(json.dumps(own) + "\n" for own in asked).encode()
+    piped = run_elmox("tag", found.best.model, "-", stdin=lines)
+    told = [json.loads(line)["label"] for line in piped.stdout.splitlines()]
+    assert told == [own["label"] for own in answers], piped.stderr
+    (bare,) = fitted.ask([{"premise": "", "hypothesis": ""}])  # without a word in all the data
+    assert bare["label"] in {label for _, _, label in PAIRS}
     shown = answers[6]
     assert shown["hypothesis"] == ["The", "cat", "does", "n't", "sleep"]
     assert max(shown["probabilities"], key=shown["probabilities"].get) == "contradiction"

@@ -218,12 +218,13 @@ def test_any_sentence_can_be_tagged(tiny: Path, tmp_path: Path) -> None:
     fitted = Fitted.load(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["word"] * 1000, [""]]
     found = fitted.tag(sentences)
-    assert [len(answer.get("tags", [])) for answer in found] == [1, 0, 2, 1000, 1]
+    assert [len(answer["tags"]) for answer in found] == [1, 0, 2, 1000, 1]
     assert fitted.tag([]) == []
     assert fitted.ask([{"text": "x", "id": 7}, {"text": " ", "id": 8}]) == [
         {"id": 7, **found[0]},
-        {"id": 8},
+        {"id": 8, "tokens": [], "tags": [], "spans": []},
     ]
+    assert fitted.ask([{"tokens": []}]) == [found[1]]
     with pytest.raises(ElmoxError, match="ner asks for tokens: tokens is missing"):
         fitted.ask([{"sentence": "x"}])
     alone = [fitted.tag([sentence])[0] for sentence in sentences]

@@ -128,10 +128,10 @@ def test_any_sentence_can_be_parsed(tmp_path: Path) -> None:
     fitted = Fitted.load(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["the", "word"] * 500, [""], *WORDS]
     found = fitted.tag(sentences)
-    assert found[1] == {}
+    assert found[1] == {"tokens": [], "heads": [], "deprels": []}
     for own, answer in zip(sentences, found, strict=True):
-        heads = torch.tensor(answer.get("heads", [])).numpy()
-        assert [len(heads), len(answer.get("deprels", []))] == [len(own)] * 2
+        heads = torch.tensor(answer["heads"]).numpy()
+        assert [len(heads), len(answer["deprels"])] == [len(own)] * 2
         assert not own or is_tree(heads)
     assert [fitted.tag([own])[0] for own in sentences] == found
 

@@ -170,7 +170,11 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
     assert fitted.model.description.head["left_out"] == 3
     questions = [{"id": i, "context": c, "question": q} for i, (c, q, _) in enumerate(ASKED)]
     answers = fitted.ask(questions)
-    assert answers[11:] == [{"id": 11}, {"id": 12}]  # nothing is said about nothing
+    read = TASK.read(data)  # blank texts are read, and answered, as those of a file
+    for own, shown, answer in zip(read, answers, fitted.answers(read), strict=True):
+        assert (tuple(shown["question"]), tuple(shown["context"])) == (own.question, own.context)
+        assert shown["answer"] == answer.text(own)
+    assert (answers[11]["answer"], answers[12]["answer"]) == ("Go", "")
     shown = answers[7]
     assert list(shown) == ["id", "question", "context", "answer", "start", "end", "probability"]
     assert (shown["answer"], shown["start"], shown["end"]) == ("The dog, a large one,", 4, 11)

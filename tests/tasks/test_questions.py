@@ -2,7 +2,14 @@
 
 import pytest
 
-from elmox.tasks.questions import Documents, NamedTexts, Question, Questions, Sentences
+from elmox.tasks.questions import (
+    Documents,
+    MarkedSentences,
+    NamedTexts,
+    Question,
+    Questions,
+    Sentences,
+)
 from elmox.tasks.registry import TASKS, find_task
 
 LINES = [[], [["a", "b"]], [["c"], ["d"]], [], [], [["e"]], []]
@@ -14,10 +21,14 @@ def of_lines(asks: Questions) -> list[Question] | None:
 
 
 def test_plain_text() -> None:
+    """Blank lines are empty sentences, so that lines can be counted; or they end documents."""
     sentences = [["a", "b"], ["c"], ["d"], ["e"]]
-    assert of_lines(Sentences()) == [{"tokens": own} for own in sentences]
+    first, second, third, last = sentences
+    told: list[list[str]] = [[], first, second, third, [], [], last, []]
+    assert of_lines(Sentences()) == [{"tokens": own} for own in told]
     assert of_lines(Documents()) == [{"sentences": sentences[:3]}, {"sentences": sentences[3:]}]
     assert of_lines(NamedTexts("premise", "hypothesis")) is None
+    assert of_lines(MarkedSentences("predicates")) is None
     assert [*Documents().of_lines([[], []])] == []
     assert [*Documents().of_lines([])] == []
 
@@ -25,22 +36,21 @@ def test_plain_text() -> None:
 @pytest.mark.parametrize(
     ("values", "sentences"),
     [
-        ({"text": "He ran. She sat.", "id": 1}, [["He", "ran."], ["She", "sat."]]),
-        ({"text": "", "id": 1}, []),
-        ({"tokens": "He ran. She sat.", "id": 1}, None),
-        ({"tokens": ["a"], "text": "He ran.", "id": 1}, None),
-        ({"text": ["a"], "id": 1}, None),
+        ({"text": "He ran. She sat.", "id": 1}, ["He ran.", "She sat."]),
+        ({"text": "", "id": 1}, [""]),
+        ({"tokens": "He ran. She sat.", "id": 1}, ["He ran. She sat."]),
+        ({"tokens": ["a"], "text": "He ran.", "id": 1}, [["a"]]),
+        ({"text": ["a"], "id": 1}, [["a"]]),
     ],
 )
-def test_json_lines(values: Question, sentences: list[list[str]] | None) -> None:
+def test_objects(values: Question, sentences: list[object]) -> None:
     """Running text is as many questions as it has sentences, where questions are sentences."""
-    found = [*Sentences().of_object(values, str.split)]
-    if sentences is None:
-        assert found == [values]
-    else:
-        assert found == [{"tokens": own, "id": 1} for own in sentences]
-    assert [*Documents().of_object(values, str.split)] == [values]
-    assert [*NamedTexts("text", "tokens").of_object(values, str.split)] == [values]
+    found = Sentences().of_object(values)
+    assert found == [{**values, "tokens": own} for own in sentences]
+    (marked,) = MarkedSentences("predicates").of_object(values)
+    assert marked == {"tokens": values.get("text"), **values}
+    assert len(Documents().of_object(values)) == 1
+    assert NamedTexts("text", "tokens").of_object(values) == [values]
 
 
 @pytest.mark.parametrize(
@@ -50,13 +60,13 @@ def test_json_lines(values: Question, sentences: list[list[str]] | None) -> None
         ({"text": "He ran. She sat."}, [["He", "ran."], ["She", "sat."]]),
         ({"tokens": ["He", "ran"], "text": "other"}, [["He", "ran"]]),
         ({"tokens": "He ran. She sat."}, [["He", "ran."], ["She", "sat."]]),
-        ({"sentences": [[], " "]}, []),
+        ({"sentences": [[], " "]}, [[], []]),
         ({"text": ""}, []),
     ],
 )
 def test_documents(question: Question, sentences: list[list[str]]) -> None:
     asks = Documents()
-    values = asks.filled(question)
+    (values,) = asks.of_object(question)
     assert asks.split("sentences", values["sentences"], str.split) == sentences
 
 
@@ -65,5 +75,5 @@ def test_every_task_says_what_it_is_asked() -> None:
     for name in TASKS:
         asks = find_task(name).asks
         assert asks.keys
-        assert not {*asks.keys} & {*asks.instead}
-        assert asks.filled({"id": 1}) == {"id": 1}
+        assert not {*asks.keys} & {*asks.instead, *asks.beside}
+        assert asks.of_object({"id": 1}) == [{"id": 1}]

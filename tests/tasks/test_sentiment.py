@@ -90,7 +90,7 @@ def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:
     words = [list(example.words) for example in Sentiment().read(dev)]
     answers = fitted.tag([*words, [], ["good"] * 1000])
     assert [answer["label"] for answer in answers[:10]] == [NAMES[i] for i in GOLD]
-    assert answers[10] == {}
+    assert answers[10] == {"tokens": [], "label": None, "probabilities": {}}
     assert answers[0]["tokens"] == ["The", "film", "shines"]
     assert list(answers[0]["probabilities"]) == list(NAMES)
     for one, all_ in zip(words, answers, strict=False):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shell import assert_one_line, run_elmox, run_here
 
 from elmox.errors import ElmoxError
 from elmox.readers.propositions import Argument, Proposition, RoleSentence
@@ -153,9 +154,39 @@ def test_any_sentence_can_be_asked(tmp_path: Path) -> None:
     )
     assert one["propositions"] == [{"predicate": 0, "arguments": []}]
     assert none["propositions"] == []
-    assert empty == {"predicates": []}
+    assert empty == {"predicates": [], "tokens": [], "propositions": []}
     assert [own["predicate"] for own in many["propositions"]] == [999, 0, 5]
     assert fitted.ask([{"tokens": ["x", "y"], "predicates": []}]) == [none]
+
+
+def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Places are counted in all its tokens, over stdin and from a file; what is wrong is named."""
+    found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    model = found.best.model
+    text = "I ate it. It was a very long day. He went home."
+    asked: list[dict[str, Any]] = [
+        {"id": "a", "text": "I ate it . He went .", "predicates": [1, 5]},
+        {"id": "b", "text": text, "predicates": [12]},
+    ]
+    lines = tmp_path / "asked.jsonl"
+    lines.write_text("".join(json.dumps(own) + "\n" for own in asked))
+    code, out, err = run_here(["tag", model, lines], capsys)
+    assert code == 0, err
+    first, second = map(json.loads, out.splitlines())
+    assert first["tokens"] == asked[0]["text"].split()
+    assert [own["predicate"] for own in first["propositions"]] == [1, 5]
+    assert second["tokens"][12] == "went"
+    assert Fitted.load(model, device="cpu").ask(asked) == [first, second]
+    piped = run_elmox("tag", model, "-", stdin=lines.read_bytes())
+    assert (piped.returncode, piped.stdout) == (0, out), piped.stderr
+    lines.write_text(json.dumps(asked[0]) + '\n\n{"text": "", "predicates": [0]}\n')
+    code, out, err = run_here(["tag", model, lines], capsys)
+    says = "predicates is [0], expected an empty list for a sentence without words"
+    assert_one_line(code, out, err, f"{lines}, line 3: {says}")
+    lines.rename(tmp_path / "asked.txt")
+    code, out, err = run_here(["tag", model, tmp_path / "asked.txt"], capsys)
+    says = "srl reads JSON lines (.jsonl) with tokens, predicates"
+    assert_one_line(code, out, err, says, "--json-lines")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import Device, FittedElmo, Json, Raw, TextFile
+from elmox.cli.model_options import Device, FittedElmo, Json, Raw
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.tasks.fitted import Fitted
+    from elmox.bulk.lines import LineFormat
+    from elmox.tasks.fitted import Asked, Fitted
 
 QUESTIONS_AT_ONCE = 1000
 
@@ -21,8 +22,23 @@ def command(
     model: Annotated[
         Path, typer.Argument(help="A model that elmox fit has made.", show_default=False)
     ],
-    text: TextFile,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="Text, a tokenised sentence per line; .jsonl with what the task asks for; either "
+            "compressed (.gz, .xz, .bz2); - for stdin.",
+            show_default=False,
+        ),
+    ],
     raw: Raw = False,
+    json_lines: Annotated[
+        bool,
+        typer.Option(
+            "--json-lines",
+            help="TEXT is JSON lines, whatever its name; stdin is, where the task takes no other.",
+        ),
+    ] = False,
     elmo: FittedElmo = None,
     device: Device = None,
     as_json: Json = False,
@@ -37,37 +53,37 @@ def command(
 
     check_source(text)
     fitted = Fitted.load(model, elmo=elmo, device=device)
-    lines_of_json = line_format(text, raw) == "jsonl"
-    questions = _json_questions(fitted, text) if lines_of_json else _questions(fitted, text, raw)
-    for chunk in iter(lambda: list(islice(questions, QUESTIONS_AT_ONCE)), []):
-        for shown in fitted.ask(chunk):
-            plain = not (as_json or lines_of_json) and set(shown) <= {"tokens", "tags", "spans"}
-            typer.echo(_columns(shown) if plain else json.dumps(shown, ensure_ascii=False))
+    format: LineFormat = "jsonl" if json_lines else line_format(text, raw)
+    asked = _asked(fitted, text, format)
+    for chunk in iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), []):
+        for shown in fitted.shown(chunk):
+            if as_json or format == "jsonl" or not set(shown) <= {"tokens", "tags", "spans"}:
+                typer.echo(json.dumps(shown, ensure_ascii=False))
+            elif shown["tokens"]:  # in columns, an empty sentence is none
+                typer.echo(_columns(shown))
 
 
-def _questions(fitted: "Fitted", text: str, raw: bool) -> Iterator[dict[str, Any]]:
-    """What a plain text asks."""
-    from elmox.bulk.lines import line_format, read_lines
+def _asked(fitted: "Fitted", text: str, format: "LineFormat") -> Iterator["Asked"]:
+    """What a text asks."""
+    from elmox.bulk.lines import STDIN, read_lines, text_lines
+    from elmox.readers.json_lines import parse_json_lines
 
     task = fitted.task
-    lines = read_lines(text, line_format(text, raw), fitted.tokenize)
-    questions = task.asks.of_lines(line.sentences for line in lines)
-    if questions is None:
-        keys = ", ".join(task.asks.keys)
-        raise ElmoxError(f"{text}: {task.name} reads JSON lines (.jsonl) with {keys}")
-    return questions
-
-
-def _json_questions(fitted: "Fitted", text: str) -> Iterator[dict[str, Any]]:
-    """What JSON lines ask."""
-    from elmox.readers.json_lines import read_json_lines
-
-    for values in read_json_lines(Path(text), fitted.checked):
-        yield from fitted.task.asks.of_object(values, fitted.tokenize)
+    if format != "jsonl":
+        lines = read_lines(text, format, fitted.tokenize)
+        questions = task.asks.of_lines(line.sentences for line in lines)
+        if questions is not None:
+            return (own for question in questions for own in fitted.asked(question))
+        if text != STDIN:
+            keys = ", ".join((*task.asks.keys, *task.asks.beside))
+            raise ElmoxError(
+                f"{text}: {task.name} reads JSON lines (.jsonl) with {keys}: where these are some, "
+                "give --json-lines"
+            )
+    found = parse_json_lines(text_lines(text), text, fitted.asked)
+    return (own for several in found for own in several)
 
 
 def _columns(shown: dict[str, Any]) -> str:
-    rows: Iterator[tuple[str, str]] = zip(
-        shown.get("tokens", []), shown.get("tags", []), strict=True
-    )
+    rows: Iterator[tuple[str, str]] = zip(shown["tokens"], shown["tags"], strict=True)
     return "".join(f"{word}\t{tag}\n" for word, tag in rows)

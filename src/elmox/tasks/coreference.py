@@ -169,6 +169,10 @@ class Coreference:
         """A document, perhaps with `speakers`: for each sentence a name, or a name a word."""
         return untold(values["sentences"], values.get("speakers"))
 
+    def without_words(self) -> Clusters:
+        """No entities."""
+        return ()
+
     def sentences(self, example: Document) -> Sequence[Sentence]:
         """Those of the document."""
         return example.sentences

@@ -105,6 +105,10 @@ class Entailment:
         """A pair of which nothing is known."""
         return EntailmentPair(tuple(values["premise"]), tuple(values["hypothesis"]))
 
+    def without_words(self) -> None:
+        """ESIM reads empty sentences."""
+        return None
+
     def sentences(self, example: EntailmentPair) -> Sequence[Sentence]:
         """Premise and hypothesis."""
         return (example.premise, example.hypothesis)

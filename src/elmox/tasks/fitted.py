@@ -1,6 +1,7 @@
 """A fitted model at work: on text without labels, and scored on text with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,19 @@ from elmox.text.batches import in_chunks
 from elmox.text.tokenize import get_tokenizer
 
 WORDS_AT_ONCE = 2**15  # whose layers are held in memory
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question, as the task's model reads it.
+
+    Attributes:
+        others: what came with its texts, and goes back with the answer.
+        example: the task's.
+    """
+
+    others: dict[str, Any]
+    example: Any
 
 
 class Fitted:
@@ -70,48 +84,59 @@ class Fitted:
         return cls(model, found)
 
     def tag(self, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-        """What the model says about each sentence; nothing about an empty one."""
+        """What the model says about each sentence."""
         return self.ask([{"tokens": sentence} for sentence in sentences])
 
-    def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What the model says about each question, as `elmox tag` prints it.
 
         Args:
             questions: with the texts that the task asks for (`questions.py`), as tokens or as
-                strings, which the tokeniser splits. Other keys come back with the answer; where a
-                text is empty, they are all that comes back.
+                strings, which the tokeniser splits. Where the task is about sentences, each
+                sentence of a `text` has an answer of its own. Other keys come back with the answer.
         """
-        tokenised = [self._tokenised(question) for question in questions]
-        chosen = [number for number, own in enumerate(tokenised) if own is not None]
-        examples = [self.task.unlabelled(tokenised[number] or {}) for number in chosen]
-        texts = {*self.task.asks.keys, *self.task.asks.instead}
-        answers = [{k: v for k, v in own.items() if k not in texts} for own in questions]
-        found = self.answers(examples)
-        for number, example, answer in zip(chosen, examples, found, strict=True):
-            answers[number] |= self.task.show(example, answer)
-        return answers
+        return self.shown([own for question in questions for own in self.asked(question)])
 
-    def checked(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """A question that can be asked; an `ElmoxError` where it cannot."""
-        values = self._tokenised(question)
-        if values is not None:
-            self.task.unlabelled(values)
-        return dict(question)
-
-    def _tokenised(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The same with its texts split into tokens; None where one of them is empty."""
+    def asked(self, question: Mapping[str, Any]) -> list[Asked]:
+        """What a question asks, ready to be answered; an `ElmoxError` where it cannot be."""
         asks = self.task.asks
-        values = asks.filled(question)
+        texts = {*asks.keys, *asks.instead}
+        others = {key: value for key, value in question.items() if key not in texts}
+        return [
+            Asked(others, self.task.unlabelled(self._tokenised(own)))
+            for own in asks.of_object(question)
+        ]
+
+    def shown(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+        """The answers, as `elmox tag` prints them."""
+        found = self.answers([own.example for own in asked])
+        return [
+            own.others | self.task.show(own.example, answer)
+            for own, answer in zip(asked, found, strict=True)
+        ]
+
+    def _tokenised(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """The same with its texts split into tokens."""
+        asks = self.task.asks
+        values = dict(question)
         values["strings"] = {key: own for key, own in question.items() if isinstance(own, str)}
         for key in asks.keys:
             if key not in values:
                 wanted = ", ".join(asks.keys)
                 raise ElmoxError(f"{self.task.name} asks for {wanted}: {key} is missing")
             values[key] = asks.split(key, values[key], self.tokenize)
-        return values if all(values[key] for key in asks.keys) else None
+        return values
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
         """What the model says about each example, whose labels it does not look at."""
+        nothing = self.task.without_words()
+        if nothing is None:
+            return self._read(examples)
+        found = iter(self._read([own for own in examples if self._num_words(own)]))
+        return [next(found) if self._num_words(own) else nothing for own in examples]
+
+    def _read(self, examples: Sequence[Any]) -> list[Any]:
+        """The same, of examples that the model can read."""
         found: list[Any] = []
         for chunk in in_chunks(examples, self._num_words, WORDS_AT_ONCE):
             sentences = [list(own) for own in distinct_sentences(self.task, chunk)]

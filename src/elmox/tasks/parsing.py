@@ -105,6 +105,10 @@ class Parsing:
         """A sentence without annotation."""
         return TreebankSentence(tuple(values["tokens"]), (), (), (), (), (), (), (), 0)
 
+    def without_words(self) -> Parse:
+        """No heads."""
+        return Parse([], [])
+
     def sentences(self, example: TreebankSentence) -> Sequence[Sentence]:
         """The sentence itself."""
         return (example.words,)

@@ -14,7 +14,7 @@ from elmox.readers.questions import Answer, Question
 from elmox.text.tokenize import get_tokenizer, token_spans
 
 TOKENIZER = "treebank"  # the corpora give strings
-NO_WORDS = "?"  # is read where a text of a corpus is blank
+NO_WORDS = "?"  # is read where a text is blank
 
 Places = tuple[tuple[int, int], ...]
 
@@ -83,11 +83,12 @@ def untold_question(
     """A question of which no answer is known.
 
     Args:
-        question, context: words.
+        question, context: words; where there are none, as of a corpus.
         text: of which the context is the words; None for the words with blanks between them.
     """
     source = Question("", " ".join(context) if text is None else text, " ".join(question), ())
-    return TextQuestion(question, context, tuple(token_spans(source.context, context)), source)
+    asked, _ = _placed(source.question, question)
+    return TextQuestion(asked, *_placed(source.context, context), source)
 
 
 def cropped(example: TextQuestion, longest: int) -> TextQuestion:
@@ -116,8 +117,12 @@ def cropped(example: TextQuestion, longest: int) -> TextQuestion:
 
 def _tokenised(text: str) -> tuple[tuple[str, ...], Places]:
     """The words of a text, and where each of them starts and ends."""
-    words = get_tokenizer(TOKENIZER)(text)
-    return (tuple(words), tuple(token_spans(text, words))) if words else ((NO_WORDS,), ((0, 0),))
+    return _placed(text, tuple(get_tokenizer(TOKENIZER)(text)))
+
+
+def _placed(text: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], Places]:
+    """The words of a text, or what is read where there are none, and their places in it."""
+    return (words, tuple(token_spans(text, words))) if words else ((NO_WORDS,), ((0, 0),))
 
 
 def _words_of(answer: Answer, characters: Places) -> tuple[int, int] | None:

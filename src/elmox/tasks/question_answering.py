@@ -135,6 +135,10 @@ class QuestionAnswering:
         text = values.get("strings", {}).get("context")
         return untold_question(tuple(values["question"]), tuple(values["context"]), text)
 
+    def without_words(self) -> None:
+        """There always are some: where a text is blank, a word that stands for that is read."""
+        return None
+
     def sentences(self, example: TextQuestion) -> Sequence[Sentence]:
         """Question and text."""
         return (example.question, example.context)

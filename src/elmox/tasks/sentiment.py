@@ -148,6 +148,10 @@ class Sentiment:
         """A text of which nothing is known."""
         return Opinion(tuple(values["tokens"]))
 
+    def without_words(self) -> Probabilities:
+        """No label is likely."""
+        return {}
+
     def sentences(self, example: Opinion) -> Sequence[Sentence]:
         """The text itself."""
         return (example.words,)
@@ -177,10 +181,10 @@ class Sentiment:
         return {"accuracy": found.accuracy}
 
     def show(self, example: Opinion, answer: Probabilities) -> dict[str, Any]:
-        """The words, the likeliest label, and how likely each one is."""
+        """The words, the likeliest label (none without words), and how likely each one is."""
         return {
             "tokens": list(example.words),
-            "label": likeliest(answer),
+            "label": likeliest(answer) if answer else None,
             "probabilities": dict(answer),
         }
 

@@ -32,7 +32,7 @@ from elmox.settings import at_least, share
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.highway_lstm import HighwayLstm
 from elmox.tasks.packing import PackedRows, Packing
-from elmox.tasks.questions import Questions, Sentences
+from elmox.tasks.questions import MarkedSentences, Questions
 from elmox.tasks.scores.srl import score_roles
 from elmox.tasks.texts import Sentence
 
@@ -82,7 +82,7 @@ class SemanticRoles:
 
     name = "srl"
     metric = "f1"
-    asks: Questions = Sentences()
+    asks: Questions = MarkedSentences("predicates")
     tokenizer: str | None = None
 
     def read(self, path: Path) -> list[RoleSentence]:
@@ -105,11 +105,14 @@ class SemanticRoles:
             type(place) is int and 0 <= place < len(words) for place in given
         )
         if not known or len(set(given)) < len(given):
-            raise ElmoxError(
-                f"predicates is {given!r:.60}, expected a list of places from 0 to "
-                f"{len(words) - 1}, each once"
-            )
+            places = f"a list of places from 0 to {len(words) - 1}, each once"
+            expected = places if words else "an empty list for a sentence without words"
+            raise ElmoxError(f"predicates is {given!r:.60}, expected {expected}")
         return RoleSentence("", words, (), tuple(Proposition(p, "", "", ()) for p in given))
+
+    def without_words(self) -> list[Roles]:
+        """No predicates."""
+        return []
 
     def sentences(self, example: RoleSentence) -> Sequence[Sentence]:
         """The sentence itself, once for all its predicates."""

@@ -128,6 +128,10 @@ class Tagging:
         """A sentence without tags."""
         return TaggedSentence(tuple(values["tokens"]), ())
 
+    def without_words(self) -> list[str]:
+        """No tags."""
+        return []
+
     def sentences(self, example: TaggedSentence) -> Sequence[Sentence]:
         """The sentence itself."""
         return (example.words,)

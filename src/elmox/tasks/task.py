@@ -51,9 +51,16 @@ class Task(Protocol[Example, Answer]):
         """An example of text alone, to be answered.
 
         Args:
-            values: a JSON line's, with what `asks.keys` names, none of it empty, as `asks.split`
-                gives it; and `strings`, what was given as a string, by its key. Raises
-                `ElmoxError` where anything else that the task needs is not right.
+            values: a JSON line's, with what `asks.keys` names, as `asks.split` gives it; and
+                `strings`, what was given as a string, by its key. Raises `ElmoxError` where
+                anything else that the task needs is not right.
+        """
+        ...
+
+    def without_words(self) -> Any:
+        """The answer where no sentence of an example has a word, which its head cannot read.
+
+        None where the head reads that too.
         """
         ...
 

@@ -103,6 +103,8 @@ class Texts:
             np.array([places.setdefault(word, len(places)) for word in sentence], np.int64)
             for sentence in sentences
         ]
+        if not places:  # padding is looked up as the first word, so there must be one
+            places[""] = 0
         self.lengths = np.array([len(sentence) for sentence in sentences], np.int64)
         self._spelling: Spelling = spell_bytes(list(places), MAX_CHARACTERS)
         self._learned = np.array([words.learned_id(word) for word in places], np.int64)
