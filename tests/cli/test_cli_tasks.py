@@ -90,6 +90,10 @@ def test_texts_of_every_kind(
     (tmp_path / "cut.xz").write_bytes(lzma.compress(b"Ada slept\n")[:-9])
     code, out, err = run_here(["tag", model, tmp_path / "cut.xz"], capsys)
     assert_one_line(code, out, err, "cut.xz is damaged or not a .xz file")
+    code, out, err = run_here(["eval", model, "-"], capsys)
+    assert_one_line(code, out, err, "give a file of its task's labelled data, not stdin")
+    code, out, err = run_here(["eval", "--help"], capsys)
+    assert "for a model of elmox fit a file of labelled data" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from elmox.cli.model_options import (
     Raw,
     SoftmaxFile,
     SoftmaxVocab,
-    TextFile,
     TokenFile,
     VocabFile,
 )
@@ -25,7 +24,15 @@ from elmox.errors import ElmoxError
 
 def command(
     model: ModelPath,
-    text: TextFile,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="For a language model text, a tokenised sentence per line, or .jsonl with tokens "
+            "or text, or - for stdin; for a model of elmox fit a file of labelled data.",
+            show_default=False,
+        ),
+    ],
     raw: Raw = False,
     softmax: SoftmaxFile = None,
     softmax_vocab: SoftmaxVocab = None,
@@ -42,7 +49,7 @@ def command(
     the other and the LSTMs' state runs on, as in the paper. Bits per character make models of
     different vocabularies comparable: words outside the vocabulary pay for being spelled.
     """
-    from elmox.bulk.lines import check_source, line_format, read_lines
+    from elmox.bulk.lines import STDIN, check_source, line_format, read_lines
     from elmox.elmo import Elmo
     from elmox.tasks.model import is_task_model
 
@@ -51,6 +58,11 @@ def command(
             raise ElmoxError(
                 f"{model} is a model of elmox fit: it is scored on labelled data, and takes no "
                 "option but --elmo, --device and --json"
+            )
+        if text == STDIN:
+            raise ElmoxError(
+                f"{model} is a model of elmox fit: give a file of its task's labelled data, not "
+                "stdin: names tell the formats of such data apart"
             )
         _show_scores(model, Path(text), elmo, device, as_json)
         return

@@ -26,7 +26,7 @@ def command(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Text, a tokenised sentence per line; .jsonl with what the task asks for; either "
+            help="Text, a tokenised sentence per line; .jsonl with what the task asks for; perhaps "
             "compressed (.gz, .xz, .bz2); - for stdin.",
             show_default=False,
         ),
