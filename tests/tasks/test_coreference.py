@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from elmox.tasks.antecedents import (
     pairs_that_fit,
     right_antecedents,
 )
-from elmox.tasks.coreference import Coreference, SpanRanker, _entities, linked
+from elmox.tasks.coreference import Coreference, SpanRanker, _known, linked
 from elmox.tasks.data import TaskData
 from elmox.tasks.documents import Document
 from elmox.tasks.embedder import Embedded, Widths
@@ -186,16 +187,38 @@ def test_mentions_are_kept_in_training() -> None:
         (Mention(5, 6),),
     )
     document = Document((("x",) * 5, ("y",) * 5), clusters)
-    table = torch.from_numpy(_entities(document, 4))
-    assert table.sum() == 3 * 1 + 2 * 2  # one mention is too wide
+    known = _known(document, 4, torch.device("cpu"))
+    assert known.entities.sum() == 3 * 1 + 2 * 2  # one mention is too wide
     texts = embedded([document], 5, output=0)
-    for seed in range(3):
-        head = ranker(Widths(5), spans_per_word=0.5, seed=seed)
-        (ranked,) = head(texts, [document], [table])
+    for seed, share in ((0, 0.5), (1, 0.5), (2, 0.5), (3, 0.1)):
+        head = ranker(Widths(5), spans_per_word=share, seed=seed)
+        (ranked,) = head(texts, [document], [known])
         found = {*zip(ranked.mentions.starts.tolist(), ranked.mentions.lasts.tolist(), strict=True)}
         assert found >= {(4, 4), (6, 7), (6, 6)}
         assert len(found & {(0, 2), (1, 3)}) == 1
         assert len(found) == 5
+
+
+def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
+    """By the share of words alone one would be kept, and nothing learned."""
+    (short,) = TASK.read(write(tmp_path / "short.conll", ["He/(1) ate his/(1)"]))
+    head = ranker(Widths(5, output=3)).eval()
+    assert head.loss(embedded([short], 5), [short]) > 0
+    assert head.answers(embedded([short], 5), [short]) == [()]  # what is answered has its bound
+
+
+def test_mentions_that_fit_change_nothing() -> None:
+    """Where they are no more than the spans that are kept anyway, no more are kept."""
+    clusters = ((Mention(0, 2), Mention(4, 5)), (Mention(5, 7), Mention(9, 10)))
+    document = Document((("x",) * 5, ("y",) * 5), clusters)
+    texts, known = embedded([document], 5), _known(document, 4, torch.device("cpu"))
+    assert known.count == 4
+    head = ranker(Widths(5, output=3), spans_per_word=0.4).eval()
+    uncounted = replace(known, count=0)
+    first, second = (next(head(texts, [document], [own])) for own in (known, uncounted))
+    assert torch.equal(first.mentions.places, second.mentions.places)
+    assert torch.equal(first.scores, second.scores)
+    assert len(first.mentions.places) == 4
 
 
 def test_what_is_right() -> None:

@@ -9,9 +9,10 @@ entities of one mention among the answers.
 
 ELMo joins the LSTM's input, and so attention's mean of a span's words; and its output.
 
-Two things are not as in the paper. In training, mentions of entities are kept whatever their score:
-from few documents it would otherwise take long to learn them, as nothing is learned from spans that
-are not kept. And the genre is no feature; who speaks is one where the training data tells it.
+Two things are not as in the paper. In training, mentions of entities are kept, whatever their score
+and however many they are, but for those that cross another: from few documents it would otherwise
+take long to learn them, as nothing is learned from spans that are not kept. And the genre is no
+feature; who speaks is one where the training data tells it.
 
 A batch's sentences are read together, its documents are then gone through one by one.
 
@@ -56,7 +57,8 @@ class CoreferenceSettings:
         feed_forward: widths of the layers of each feed-forward net.
         feature_dim: width of the vectors that stand for widths, distances and speakers.
         max_width: words of a mention, at most.
-        spans_per_word: how many spans are kept as mentions, as a share of the number of words.
+        spans_per_word: how many spans are kept as mentions, as a share of the number of words; in
+            training as many as there are mentions of entities, where those are more.
         antecedents: candidates of a mention, at most: the nearest ones.
         sentences: of a document, at most, in training. Longer ones are learned from in parts of
             equal length (where the paper takes another piece of them every time), and links from
@@ -224,6 +226,19 @@ class Coreference:
 
 
 @dataclass(frozen=True)
+class _Known:
+    """What training knows about a document.
+
+    Attributes:
+        entities: for each span the number of its entity, from 1 on, or 0: (P, W).
+        count: of spans that have one; counted on the host, which else would wait for a GPU.
+    """
+
+    entities: Tensor
+    count: int
+
+
+@dataclass(frozen=True)
 class _Ranked:
     """What the network says about a document."""
 
@@ -260,15 +275,15 @@ class SpanRanker(nn.Module):
         self,
         texts: Embedded,
         examples: Sequence[Document],
-        entities: Sequence[Tensor] | None = None,
+        known: Sequence[_Known] | None = None,
     ) -> Iterator[_Ranked]:
         """One document after the other.
 
         Args:
             texts: their sentences.
             examples: the documents.
-            entities: for each document, and there for each span, the number of its entity, from 1
-                on, or 0: (P, W). Spans with an entity are kept. None where that is to be found out.
+            known: the entities of each document, all of whose mentions are kept. None where they
+                are to be found out.
         """
         encoded = self.encoder(texts).flatten(0, 1)  # (N * T, X)
         embedded = texts.input.flatten(0, 1)  # (N * T, E)
@@ -281,9 +296,11 @@ class SpanRanker(nn.Module):
             arrays = np.stack([rows * longest + steps, ends, _speakers(own)])
             words, stops, speakers = to_device(arrays, encoded.device)
             count = max(1, int(self._settings.spans_per_word * len(ends)))
-            known = None if entities is None else entities[number] > 0
+            first: Tensor | None = None
+            if known is not None:  # a short document may have more of them than it would keep
+                count, first = max(count, known[number].count), known[number].entities > 0
             mentions = self.mentions(
-                F.embedding(words, encoded), F.embedding(words, embedded), stops, count, known
+                F.embedding(words, encoded), F.embedding(words, embedded), stops, count, first
             )
             yield _Ranked(mentions, self.antecedents(mentions, speakers))
             row += len(lengths)
@@ -291,10 +308,10 @@ class SpanRanker(nn.Module):
     def loss(self, texts: Embedded, examples: Sequence[Document]) -> Tensor:
         """The mean over documents of the mean over mentions."""
         most, device = self._settings.max_width, texts.mask.device
-        entities = [to_device(_entities(own, most), device) for own in examples]
+        known = [_known(own, most, device) for own in examples]
         losses = []
-        for own, ranked in zip(entities, self(texts, examples, entities), strict=True):
-            found = own.flatten()[ranked.mentions.places]
+        for own, ranked in zip(known, self(texts, examples, known), strict=True):
+            found = own.entities.flatten()[ranked.mentions.places]
             right = right_antecedents(found, ranked.scores.shape[1] - 1)
             losses.append(antecedent_loss(ranked.scores, right))
         return torch.stack(losses).mean()
@@ -334,6 +351,11 @@ def _speakers(document: Document) -> NDArray[np.int64]:
         return np.zeros(sum(map(len, document.sentences)), np.int64)
     _, numbers = np.unique(np.array(document.speakers), return_inverse=True)
     return numbers.astype(np.int64)
+
+
+def _known(document: Document, max_width: int, device: torch.device) -> _Known:
+    entities = _entities(document, max_width)
+    return _Known(to_device(entities, device), int(np.count_nonzero(entities)))
 
 
 def _entities(document: Document, max_width: int) -> NDArray[np.int64]:
