@@ -89,7 +89,11 @@ def is_variant_done(setup: Setup, task: str, variant: "Variant", num_seeds: int)
 
 
 def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_seeds: int) -> None:
-    """Fit one variant, or go on with it."""
+    """Fit one variant, or go on with it.
+
+    On little data also one that the table leaves out, as another share is the same examples: which
+    those are, only the data tells. A share of which nothing can be learned is refused.
+    """
     from elmox.tasks.ablation import fit_variant
 
     session = _begun(setup, task, study, num_seeds)

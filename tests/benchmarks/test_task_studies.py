@@ -79,6 +79,28 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     assert shown in " ".join(page.split("## With ELMo")[1].split("## ")[0].split())
 
 
+def test_shares_that_are_left_out_are_not_waited_for(tiny: Path, tmp_path: Path) -> None:
+    """Jobs know no data and fit all shares; the table has those that are different examples."""
+    from task_jobs import StudyJob
+    from task_records import Setup
+    from task_studies import do_study, do_variant, variants_of
+
+    write_ewt(tmp_path / "data")
+    setup = Setup(
+        tmp_path / "work", data=tmp_path / "data", elmo=str(tiny), device="cpu", changes=CHANGES
+    )
+    job = StudyJob("pos", "samples", 1)
+    for own in job.pending(setup):
+        assert own.variant is not None
+        do_variant(setup, "pos", "samples", variants_of("samples")[own.variant], 1)
+    assert job.pending(setup) == [job]
+    do_study(setup, "pos", "samples", 1)
+    assert job.pending(setup) == []
+    table = json.loads((tmp_path / "work" / "ablations" / "pos" / "samples.json").read_text())
+    numbers = [(row["variant"]["share"], row["examples"]) for row in table["rows"]]
+    assert numbers == [(0.001, 1), (0.001, 1), (1.0, 12), (1.0, 12)]
+
+
 def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> None:
     from task_report import write_report
 

@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shell import run_here
 from tagged_files import NAMES, write_columns
+from task_runs import write_layers_study
 
-from elmox.errors import ElmoxError
-from elmox.tasks.ablation import STUDIES, ablate
+from elmox.config import validated
+from elmox.errors import ElmoxError, NothingToLearn
+from elmox.tasks.ablation import STUDIES, Ablation, ablate
 from elmox.tasks.recipe import changed, task_recipe
 from elmox.tasks.session import TaskSession
 
@@ -45,11 +48,17 @@ def test_layers(tiny: Path, tmp_path: Path) -> None:
 def test_samples_are_nested_and_curves_are_drawn(tiny: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     recipe = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "elmo.layers=top", "fit.epochs=1"])
-    own = session(tmp_path, [])
-    found = ablate(own, recipe, "samples", tmp_path / "out", about={})
-    assert [row.variant.share for row in found.rows] == [
-        s for s in (0.001, 0.01, 0.1, 1) for _ in "ab"
-    ]
+    own, said = session(tmp_path, []), list[str]()
+    found = ablate(own, recipe, "samples", tmp_path / "out", about={}, say=said.append)
+    # Of ten sentences, 1% and 10% are the one that 0.1% is: they would be the same fits again.
+    assert [row.variant.share for row in found.rows] == [s for s in (0.001, 1) for _ in "ab"]
+    assert [row.examples for row in found.rows] == [1, 1, 10, 10]
+    left_out = "is left out: 1 of 10 training examples, the same as for a share of 0.001"
+    shares = ("0.01, without", "0.01, with", "0.1, without", "0.1, with")
+    assert said[:4] == [f"{own} ELMo {left_out}" for own in shares]
+    table = found.to_markdown()
+    assert "| | examples | dev | minutes a fit |\n|---|---|---|---|\n" in table
+    assert "| 1, with ELMo | 10 | " in table
     small, large = (set(own._chosen(share).tolist()) for share in (0.2, 0.6))
     assert (len(small), len(large)) == (2, 6)
     assert small < large
@@ -61,6 +70,47 @@ def test_samples_are_nested_and_curves_are_drawn(tiny: Path, tmp_path: Path) -> 
         own.fit(recipe, tmp_path / "none", share=0)
     with pytest.raises(ElmoxError, match="give a model, not none"):
         ablate(own, changed(recipe, ["elmo.model=none"]), "place", tmp_path / "none", about={})
+
+
+def test_one_example_is_all_of_the_data(tiny: Path, tmp_path: Path) -> None:
+    data = write_columns(tmp_path / "one.txt", NAMES[:1])
+    own = TaskSession("ner", data, data, device="cpu", cache=tmp_path / "cache")
+    recipe = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "fit.epochs=1"])
+    found = ablate(own, recipe, "samples", tmp_path / "out", about={})
+    assert [(row.variant.share, row.examples) for row in found.rows] == [(1.0, 1)] * 2
+
+
+def test_tables_of_before_examples_were_counted(tmp_path: Path) -> None:
+    write_layers_study(tmp_path)
+    stored = json.loads((tmp_path / "ablations" / "pos" / "layers.json").read_text("utf-8"))
+    for row in stored["rows"]:
+        del row["examples"]
+    found = validated(Ablation, stored, "the table")
+    assert found.rows[0].examples is None
+    assert "| | dev | minutes a fit |\n|---|---|---|\n| mix | 90.00 | 1.0 |" in found.to_markdown()
+
+
+def test_a_share_of_which_nothing_is_learned_is_left_out(tiny: Path, tmp_path: Path) -> None:
+    """The one sentence that is drawn is neutral, and two degrees have no such."""
+    data = tmp_path / "trees.txt"
+    data.write_text("(3 good)\n" * 10)
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path / "cache"}
+    (drawn,) = TaskSession("sst", data, data, **options)._chosen(0.1).tolist()
+    train = tmp_path / "train.txt"
+    trees = ["(2 so)" if place == drawn else "(3 good)" for place in range(10)]
+    train.write_text("\n".join(trees))
+    changes = ["head.binary=true", "head.hidden=4", "head.maxout=[4]", f"elmo.model={tiny}"]
+    recipe = task_recipe(None, [*WORDS, *changes, "fit.epochs=1", "fit.least_updates=1"])
+    own, said = TaskSession("sst", train, data, **options), list[str]()
+    found = ablate(own, recipe, "samples", tmp_path / "out", about={}, say=said.append)
+    assert [(row.variant.share, row.examples) for row in found.rows] == [(1.0, 10)] * 2
+    message = "nothing to learn from: head.binary leaves out what is neutral"
+    assert f"0.001, with ELMo is left out: {message}" in said
+    train.write_text("(2 so)\n" * 10)
+    with pytest.raises(NothingToLearn, match=message):
+        ablate(
+            TaskSession("sst", train, data, **options), recipe, "samples", tmp_path / "no", about={}
+        )
 
 
 def test_place_in_the_shell(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import torch
 from shell import run_here
 from torch import Tensor, nn
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, NothingToLearn
 from elmox.readers.conll2012 import Mention
 from elmox.tasks import antecedents, data
 from elmox.tasks.antecedents import (
@@ -265,7 +265,7 @@ def test_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match="has no files with conll in their names"):
         TASK.read(tmp_path / "empty")
     alone = TASK.read(write(tmp_path / "alone.conll", DOCUMENTS[4:5]))[0].part(0, 1)
-    with pytest.raises(ElmoxError, match="no entity is mentioned twice"):
+    with pytest.raises(NothingToLearn, match="no entity is mentioned twice"):
         TASK.describe([alone], {})
     with pytest.raises(ElmoxError, match="max_width is 51, expected at most 50"):
         TASK.describe([alone], {"max_width": 51})
@@ -311,7 +311,7 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
         assert message in "".join(found)
         assert all(f"head.sentences is {most}" in line for line in found)
     none = write(tmp_path / "none.conll", [*DOCUMENTS[:2], "Stop !"])
-    with pytest.raises(ElmoxError, match=r"none of their 3 links .* raise head\.sentences"):
+    with pytest.raises(NothingToLearn, match=r"none of their 3 links .* raise head\.sentences"):
         fit_task("coref", chosen, none, file, tmp_path / "run-none", device="cpu", cache=tmp_path)
 
 

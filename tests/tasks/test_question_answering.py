@@ -11,7 +11,7 @@ import torch
 from shared_data import SHARED
 from shell import run_here
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, NothingToLearn
 from elmox.readers.questions import Answer, Question
 from elmox.tasks import trilinear
 from elmox.tasks.embedder import Embedded, Widths
@@ -356,6 +356,13 @@ def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
             device="cpu",
             cache=tmp_path,
         )
+
+
+def test_questions_that_teach_nothing(tmp_path: Path) -> None:
+    questions = TASK.read(write_squad(tmp_path / "asked.json", [(CAT, "When?", None)]))
+    with pytest.raises(NothingToLearn):
+        TASK.training_examples(questions, {})
+    assert TASK.training_examples(questions, {"no_answer": True}) == questions
 
 
 @pytest.mark.skipif(not (SHARED / "tasks" / "qa_xquad_en").is_dir(), reason="no XQuAD")

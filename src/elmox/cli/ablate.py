@@ -66,7 +66,8 @@ def command(
     """Fit a task's model in several variants and compare them.
 
     Prints a table; it is also written to OUT as .md, .json, .png and .svg, with the learned mixes.
-    Fits that are there already, also of the other studies, are not done again.
+    Fits that are there already, also of the other studies, are not done again. Of little data,
+    shares that are the same examples, or teach nothing, are left out.
     """
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.elmo import chosen_device

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, NothingToLearn
 from elmox.tasks.model import read_model
 from elmox.tasks.recipe import NO_ELMO, TaskRecipe, changed
 from elmox.tasks.session import Results, TaskSession
@@ -82,11 +82,20 @@ class LearnedMix:
 
 @dataclass(frozen=True)
 class Row:
-    """A variant and what it came to; `mixes` by place, where there is anything to mix."""
+    """A variant and what it came to.
+
+    Attributes:
+        variant: which.
+        results: of its fits.
+        mixes: by place, where there is anything to mix.
+        examples: of the training file that were learned from; None in tables of before they were
+            counted.
+    """
 
     variant: Variant
     results: Results
     mixes: dict[str, LearnedMix]
+    examples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,21 +118,25 @@ class Ablation:
         parts = list(self.rows[0].results.mean)
         several = self.num_seeds > 1
         what = f"mean and deviation over {self.num_seeds} seeds" if several else "of one seed"
+        counted = all(row.examples is not None for row in self.rows)
+        columns = [*(["examples"] if counted else []), *parts, "minutes a fit"]
         lines = [
             f"# {self.task}: {self.study}",
             "",
             *(f"- {name}: {value}" for name, value in self.about.items()),
             f"- {self.metric}, in percent, {what}",
             "",
-            f"| | {' | '.join(parts)} | minutes a fit |",
-            "|---|" + "---|" * (len(parts) + 1),
+            f"| | {' | '.join(columns)} |",
+            "|---|" + "---|" * len(columns),
         ]
         for row in self.rows:
             found = row.results
             around = [f" ± {found.deviation[part]:.2f}" if several else "" for part in parts]
-            scores = [f"{found.mean[p]:.2f}{own}" for p, own in zip(parts, around, strict=True)]
+            cells = [f"{found.mean[p]:.2f}{own}" for p, own in zip(parts, around, strict=True)]
+            if counted:
+                cells.insert(0, f"{row.examples:,}")
             minutes = sum(own.seconds for own in found.seeds) / len(found.seeds) / 60
-            lines.append(f"| {row.variant.name} | {' | '.join(scores)} | {minutes:.1f} |")
+            lines.append(f"| {row.variant.name} | {' | '.join(cells)} | {minutes:.1f} |")
         lines += self._mixes_in_markdown()
         return "\n".join(lines) + "\n"
 
@@ -193,6 +206,10 @@ def ablate(
 ) -> Ablation:
     """Fit every variant of a study.
 
+    Of little data, several shares may be the same few examples: they are fitted once, as the
+    smallest of these shares. Shares of which nothing can be learned have no row either. It is said
+    which ones are left out; all of the data never is.
+
     Args:
         session: the task's files.
         recipe: what all variants have in common.
@@ -204,12 +221,37 @@ def ablate(
         say: told how it goes, a line at a time.
     """
     rows = []
-    for variant in STUDIES[study]:
+    for variant in _distinct(session, study, say):
         say(f"{variant.name}:")
-        results = fit_variant(session, recipe, variant, out, num_seeds=num_seeds)
-        rows.append(Row(variant, results, _mixes(results)))
+        try:
+            results = fit_variant(session, recipe, variant, out, num_seeds=num_seeds)
+        except NothingToLearn as error:
+            if variant.share == 1:
+                raise
+            say(f"{variant.name} is left out: {error}")
+            continue
+        examples = session.num_examples(variant.share)
+        rows.append(Row(variant, results, _mixes(results), examples))
     metric = session.task.metric
     return Ablation(study, session.task.name, metric, num_seeds, about, rows)
+
+
+def _distinct(session: TaskSession, study: Study, say: Callable[[str], None]) -> list[Variant]:
+    """The variants of a study without those that would be fits of the same examples again."""
+    whole = session.num_examples()
+    shares = sorted({variant.share for variant in STUDIES[study]}, reverse=True)
+    kept = {session.num_examples(share): share for share in shares} | {whole: 1.0}
+    found = []
+    for variant in STUDIES[study]:
+        number = session.num_examples(variant.share)
+        if kept[number] == variant.share:
+            found.append(variant)
+        else:
+            say(
+                f"{variant.name} is left out: {number:,} of {whole:,} training examples, the same "
+                f"as for a share of {kept[number]:.4g}"
+            )
+    return found
 
 
 def fit_variant(

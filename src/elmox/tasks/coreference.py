@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmox.config import validated
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, NothingToLearn
 from elmox.model.transfer import to_device
 from elmox.readers.conll2012 import Mention, read_conll2012
 from elmox.settings import above, at_least, share
@@ -156,7 +156,7 @@ class Coreference:
         found = [part for own in examples for part in own.parts(most)]
         links, left = (sum(own.num_links for own in those) for those in (examples, found))
         if links and not left:
-            raise ElmoxError(
+            raise NothingToLearn(
                 f"head.sentences is {most}: documents in parts of so many sentences have none of "
                 f"their {links:,} links between mentions left to learn from: raise head.sentences"
             )
@@ -183,7 +183,7 @@ class Coreference:
         """Whether somebody speaks to somebody in the training data."""
         own = validated(CoreferenceSettings, settings, "the recipe's [head]")
         if not any(len(cluster) > 1 for document in train for cluster in document.clusters):
-            raise ElmoxError(
+            raise NothingToLearn(
                 "nothing to learn from: no entity is mentioned twice: give other data, or more of "
                 "it"
             )

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import validated
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, NothingToLearn
 from elmox.model.transfer import to_device
 from elmox.readers.open_text import text_suffix
 from elmox.readers.squad import read_squad
@@ -124,7 +124,7 @@ class QuestionAnswering:
         found = [cropped(e, own.longest_context) for e in examples if _is_learned(e, own)]
         if not found:
             allowed = "" if own.no_answer else ", or head.no_answer=true, which allows that"
-            raise ElmoxError(
+            raise NothingToLearn(
                 "nothing to learn from, no question has an answer of whole words: expected other "
                 f"data{allowed}"
             )

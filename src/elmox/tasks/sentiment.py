@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import validated
-from elmox.errors import ElmoxError
+from elmox.errors import NothingToLearn
 from elmox.readers.trees import SENTIMENTS, Phrase, read_sentiment
 from elmox.settings import at_least, share
 from elmox.tasks.classifier import (
@@ -141,7 +141,7 @@ class Sentiment:
         found = [Opinion(words, sentiment) for words, sentiment in texts]
         found = [example for example in found if label_of(example.sentiment, own.labels)]
         if not found:
-            raise ElmoxError("nothing to learn from: head.binary leaves out what is neutral")
+            raise NothingToLearn("nothing to learn from: head.binary leaves out what is neutral")
         return found
 
     def unlabelled(self, values: Mapping[str, Any]) -> Opinion:

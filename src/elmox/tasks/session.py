@@ -181,12 +181,17 @@ class TaskSession:
             model=str(out / MODEL),
         )
 
-    def _chosen(self, share: float) -> NDArray[np.int64]:
-        """Places of the training examples that are used, in their order."""
+    def num_examples(self, share: float = 1.0) -> int:
+        """How many examples of the training file a share of it is: at least one."""
         if not 0 < share <= 1:
             raise ElmoxError(f"a share of {share}: expected more than 0 and at most 1")
+        return max(1, round(share * len(self._examples["train"])))
+
+    def _chosen(self, share: float) -> NDArray[np.int64]:
+        """Places of the training examples that are used, in their order."""
+        number = self.num_examples(share)
         order = np.random.default_rng(SHARE_SEED).permutation(len(self._examples["train"]))
-        return np.sort(order[: max(1, round(share * len(order)))])
+        return np.sort(order[:number])
 
     def _maker(self, recipe: TaskRecipe, train: Sequence[Any]) -> Callable[[int], TaskModel]:
         """What makes the model of a seed, with fresh weights."""
