@@ -208,6 +208,35 @@ def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert unsaid["probability"] > 0.5
 
 
+def test_what_is_left_out_is_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a percentage like the scores beside it, also when a fit is gone on with."""
+    data = write_squad(tmp_path / "asked.json")
+    chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path}
+    out, said = tmp_path / "run", list[str]()
+    for _ in range(2):
+        found = fit_task("qa", chosen, data, data, out, say=said.append, **options)
+        assert repr(found.best.dev["left_out"]) == "3"
+    (epoch,) = (line for line in said if line.startswith("epoch 1"))
+    assert epoch.split(", ")[-1] == "left_out 3"
+    code, printed, err = run_here(["eval", found.best.model, data], capsys)
+    assert code == 0, err
+    assert printed.splitlines()[-1].split() == ["left_out", "3"]
+
+
+def test_files_without_answers_are_refused_before_anything_is_fitted(tmp_path: Path) -> None:
+    data = write_squad(tmp_path / "asked.json")
+    bare = write_squad(tmp_path / "bare.json", [own for own in ASKED if own[2] is None])
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path}
+    out = tmp_path / "run"
+    for part, dev, test in (("dev", bare, None), ("test", data, bare)):
+        message = f"the {part} data: nothing to score, none of 3 questions has an answer"
+        with pytest.raises(ElmoxError, match=message):
+            fit_task("qa", recipe("elmo.model=none"), data, dev, out, test=test, **options)
+    assert not out.exists()
+    TASK.check_scored(TASK.read(bare), {"no_answer": True})  # then they are scored
+
+
 def test_scores_are_of_the_text(tmp_path: Path) -> None:
     """The blanks and signs between the words count as they stand, and each version in its way."""
     examples = TASK.read(write_squad(tmp_path / "asked.json"))

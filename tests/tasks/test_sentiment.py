@@ -109,6 +109,23 @@ def test_two_degrees(tmp_path: Path) -> None:
     assert labels == ["negative", "positive"]
 
 
+def test_neutral_files_are_not_scored(tmp_path: Path) -> None:
+    train, dev = write_trees(tmp_path)
+    neutral = tmp_path / "neutral.txt"
+    neutral.write_text("(2 so)\n(2 (2 The) (2 film))\n")
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path}
+    out = tmp_path / "run"
+    chosen = recipe("elmo.model=none", "head.binary=true", "fit.epochs=1", "fit.least_updates=1")
+    for part, files in (("dev", (neutral, None)), ("test", (dev, neutral))):
+        message = f"the {part} data: nothing to score, all of 2 sentences are neutral"
+        with pytest.raises(ElmoxError, match=message):
+            fit_task("sst", chosen, train, files[0], out, test=files[1], **options)
+    assert not out.exists()  # before anything was fitted
+    found = fit_task("sst", chosen, train, dev, out, **options)
+    with pytest.raises(ElmoxError, match=r"neutral\.txt: nothing to score"):
+        Fitted.load(found.best.model, device="cpu").score(neutral)
+
+
 def test_scores_of_sentences() -> None:
     task = Sentiment()
     examples = [Opinion(("x",), sentiment) for sentiment in (0, 1, 2, 3, 4)]

@@ -92,13 +92,14 @@ def _show_scores(
     model: str, data: Path, elmo: str | None, device: str | None, as_json: bool
 ) -> None:
     from elmox.tasks.fitted import Fitted
+    from elmox.tasks.scores.shown import shown_score
 
     scores = Fitted.load(model, elmo=elmo, device=device).score(data)
     if as_json:
         typer.echo(json.dumps(scores))
         return
     for name, value in scores.items():
-        typer.echo(f"{name:<29}{value:.2f}")
+        typer.echo(f"{name:<29}{shown_score(value)}")
 
 
 def _shown(name: str, value: Any) -> str:

@@ -29,6 +29,7 @@ from elmox.ops.tf32 import tf32_products
 from elmox.tasks.data import TaskData, answers_to
 from elmox.tasks.model import ModelDescription, TaskModel, read_model, write_model
 from elmox.tasks.pace import Pace
+from elmox.tasks.scores.shown import shown_score
 from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog, Say
 from elmox.train.memory import memory_explained
@@ -51,7 +52,7 @@ class FitProgress:
 
     epoch: int = 0
     best_epoch: int = 0
-    best: dict[str, float] = field(default_factory=dict)
+    best: dict[str, int | float] = field(default_factory=dict)  # an int read again is one
     lr: float = 0.0
     seconds: float = 0.0
 
@@ -148,7 +149,7 @@ class _Fit:
             number, {"loss": loss, "lr": lr, **found, "seconds": self.progress.seconds}
         )
         self._save()
-        shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        shown = ", ".join(f"{name} {shown_score(value)}" for name, value in scores.items())
         self._say(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
 
     def _rate_after(self, number: int) -> float:

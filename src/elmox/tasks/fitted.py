@@ -10,6 +10,7 @@ from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
 from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.model import TaskModel, read_model
+from elmox.tasks.task import check_scored
 from elmox.tasks.texts import Sentence
 from elmox.text.batches import in_chunks
 from elmox.text.tokenize import get_tokenizer
@@ -151,4 +152,5 @@ class Fitted:
     def score(self, path: Path) -> dict[str, float]:
         """The task's official scores on a file of labelled data."""
         examples = self.task.read(path)
+        check_scored(self.task, examples, self.model.description.recipe.head, str(path))
         return self.task.score(examples, self.answers(examples))

@@ -27,6 +27,7 @@ from elmox.config import validated
 from elmox.errors import ElmoxError, NothingToLearn
 from elmox.model.transfer import to_device
 from elmox.readers.open_text import text_suffix
+from elmox.readers.questions import Question
 from elmox.readers.squad import read_squad
 from elmox.readers.subjqa import read_subjqa
 from elmox.settings import at_least, share
@@ -94,7 +95,7 @@ class AnsweringDescription:
 
 class QuestionAnswering:
     """The task; a `Task`, which learns from other examples than its file has: from parts of long
-    texts, and perhaps not from questions without an answer."""
+    texts, and perhaps not from questions without an answer; and which `ScoresSome`."""
 
     def __init__(self, name: str = "qa") -> None:
         self.name = name
@@ -151,6 +152,11 @@ class QuestionAnswering:
         left_out = sum(not _is_learned(example, own) for example in train)
         return asdict(AnsweringDescription(own, left_out))
 
+    def check_scored(self, examples: Sequence[TextQuestion], settings: Mapping[str, Any]) -> None:
+        """A model that always answers is scored where there is an answer."""
+        if not _settings(settings).no_answer:
+            _answerable(examples)
+
     def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
         """A network with fresh weights."""
         own = validated(AnsweringDescription, description, "the question answering model")
@@ -170,15 +176,10 @@ class QuestionAnswering:
         pairs = zip(examples, answers, strict=True)
         said = {example.source.id: answer.text(example) for example, answer in pairs}
         if any(answer.no_answer is None for answer in answers):
-            answerable = [question for question in questions if question.answers]
-            if not answerable:
-                raise ElmoxError(
-                    f"nothing to score, none of {len(questions)} questions has an answer: expected "
-                    "some, or a model fitted with head.no_answer=true"
-                )
+            answerable = _answerable(examples)
             found = score_squad(answerable, said)
             left_out = len(questions) - len(answerable)
-            return {"f1": found.f1, "exact": found.exact, "left_out": float(left_out)}
+            return {"f1": found.f1, "exact": found.exact, "left_out": left_out}
         both = score_squad2(questions, said)
         scores = {"f1": both.overall.f1, "exact": both.overall.exact}
         if any(question.answers for question in questions):
@@ -204,6 +205,17 @@ class QuestionAnswering:
 
 def _settings(values: Mapping[str, Any]) -> AnsweringSettings:
     return validated(AnsweringSettings, values, "the recipe's [head]")
+
+
+def _answerable(examples: Sequence[TextQuestion]) -> list[Question]:
+    """The questions that have an answer, of which there must be some."""
+    found = [example.source for example in examples if example.source.answers]
+    if not found:
+        raise ElmoxError(
+            f"nothing to score, none of {len(examples):,} questions has an answer: expected some, "
+            "or a model fitted with head.no_answer=true"
+        )
+    return found
 
 
 def _is_learned(example: TextQuestion, settings: AnsweringSettings) -> bool:

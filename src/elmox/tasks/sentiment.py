@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import validated
-from elmox.errors import NothingToLearn
+from elmox.errors import ElmoxError, NothingToLearn
 from elmox.readers.trees import SENTIMENTS, Phrase, read_sentiment
 from elmox.settings import at_least, share
 from elmox.tasks.classifier import (
@@ -104,7 +104,8 @@ def label_of(sentiment: int | None, labels: Sequence[str]) -> str | None:
 
 
 class Sentiment:
-    """The task; a `Task`, whose training examples are more than those of its file."""
+    """The task; a `Task`, whose training examples are more than those of its file, and which
+    `ScoresSome`."""
 
     def __init__(self, name: str = "sst") -> None:
         self.name = name
@@ -159,6 +160,15 @@ class Sentiment:
     def describe(self, train: Sequence[Opinion], settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings, which say all."""
         return asdict(validated(SentimentSettings, settings, "the recipe's [head]"))
+
+    def check_scored(self, examples: Sequence[Opinion], settings: Mapping[str, Any]) -> None:
+        """Two degrees have no label for what is neutral."""
+        own = validated(SentimentSettings, settings, "the recipe's [head]")
+        if not any(label_of(example.sentiment, own.labels) for example in examples):
+            raise ElmoxError(
+                f"nothing to score, all of {len(examples):,} sentences are neutral: expected "
+                "others too, or head.binary=false"
+            )
 
     def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
         """A network with fresh weights."""

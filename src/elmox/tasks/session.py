@@ -27,7 +27,7 @@ from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel, read_model
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.task import LearnsFromOthers
+from elmox.tasks.task import LearnsFromOthers, check_scored
 from elmox.tasks.texts import Words, frequent_words
 from elmox.train.log import Say
 
@@ -134,6 +134,9 @@ class TaskSession:
         parts = dict(self._examples)
         if isinstance(task, LearnsFromOthers):
             parts["train"], chosen = task.training_examples(train, recipe.head, self._say), None
+        for part, own in parts.items():
+            if part != "train":
+                check_scored(task, own, recipe.head, f"the {part} data")
         if out.exists() and not out.is_dir():
             raise ElmoxError(f"{out} is a file, expected a directory to fit in: choose another")
         with writing(out):

@@ -6,12 +6,14 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 
+from elmox.errors import ElmoxError
 from elmox.tasks.embedder import Embedded, Widths
 from elmox.tasks.questions import Questions
 from elmox.tasks.texts import Sentence
 from elmox.train.log import Say
 
 Example = TypeVar("Example")
+Scored = TypeVar("Scored", contravariant=True)
 Answer = TypeVar("Answer", contravariant=True)
 
 
@@ -80,7 +82,7 @@ class Task(Protocol[Example, Answer]):
         ...
 
     def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
-        """The official scores, in percent."""
+        """The official scores, floats in percent; what is an int is a number of examples."""
         ...
 
     def show(self, example: Example, answer: Answer) -> dict[str, Any]:
@@ -106,3 +108,37 @@ class LearnsFromOthers(Protocol[Example]):
             say: told what of the examples is lost by that, where it is worth a line.
         """
         ...
+
+
+@runtime_checkable
+class ScoresSome(Protocol[Scored]):
+    """A task whose scores are not over all examples of a file, and so perhaps over none."""
+
+    def check_scored(self, examples: Sequence[Scored], settings: Mapping[str, Any]) -> None:
+        """Raise an `ElmoxError` where none of the examples would be scored.
+
+        Args:
+            examples: of a file.
+            settings: the recipe's, under `[head]`.
+        """
+        ...
+
+
+def check_scored(
+    task: Task[Any, Any], examples: Sequence[Any], settings: Mapping[str, Any], what: str
+) -> None:
+    """Refuse examples that a model is to be scored on, where none of them would be.
+
+    Better before a model is fitted, or asked, than after.
+
+    Args:
+        task: that scores them.
+        examples: of a file.
+        settings: the recipe's, under `[head]`.
+        what: the examples are called.
+    """
+    if isinstance(task, ScoresSome):
+        try:
+            task.check_scored(examples, settings)
+        except ElmoxError as error:
+            raise ElmoxError(f"{what}: {error}") from None
