@@ -451,6 +451,13 @@ def test_every_weight_learns(speakers: bool, tmp_path: Path) -> None:
         assert parameter.grad.abs().sum() > 0, name
 
 
+def test_the_middle_needs_two_layers() -> None:
+    """There is one by default: docs/tasks.md and --help say what to do."""
+    with pytest.raises(ElmoxError, match=r"give head\.hidden two layers or more"):
+        TASK.head({"settings": {}, "speakers": False}, Widths(5, middle=2))
+    assert len(ranker(Widths(5, middle=2), hidden=(4, 4)).encoder.layers) == 2
+
+
 def test_a_loss_of_nothing() -> None:
     """One word has no antecedent: nothing to learn, and no failure."""
     head = ranker(Widths(5, output=0))

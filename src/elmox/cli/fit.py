@@ -49,7 +49,11 @@ def command(
         str | None, typer.Option(help="mix (the default), top, or one layer's number.")
     ] = None,
     place: Annotated[
-        PlaceName | None, typer.Option(help="Where ELMo joins the task's model.")
+        PlaceName | None,
+        typer.Option(
+            help="Where ELMo joins the task's model; middle needs two RNN layers or more: coref "
+            "has one by default (head.hidden)."
+        ),
     ] = None,
     penalty: Annotated[
         float | None, typer.Option("--lambda", help="Weight of the mix's L2 penalty.")
