@@ -118,6 +118,33 @@ def test_seeds_and_a_test_file(tmp_path: Path) -> None:
     assert alone.seeds[0].dev == found.seeds[1].dev  # a seed's result is its own
 
 
+def test_fewer_seeds_later_lose_none(tmp_path: Path) -> None:
+    chosen = recipe("elmo.model=none", "fit.epochs=1")
+    test = write_columns(tmp_path / "test.txt", NAMES[:3])
+    fit_names(tmp_path, chosen, num_seeds=3, test=test)
+    stored = tmp_path / "run" / "results.json"
+    before = stored.read_bytes()
+    alone = fit_names(tmp_path, chosen)  # not tested, either
+    assert [own.seed for own in alone.seeds] == [0]
+    assert stored.read_bytes() == before
+    found = json.loads(before)
+    found["seeds"][0]["seconds"] += 1  # of another fit
+    stored.write_text(json.dumps(found))
+    fit_names(tmp_path, chosen)
+    assert [own["seed"] for own in json.loads(stored.read_text())["seeds"]] == [0]
+    stored.write_text("{")
+    fit_names(tmp_path, chosen, num_seeds=4)
+    assert [own["seed"] for own in json.loads(stored.read_text())["seeds"]] == [0, 1, 2, 3]
+
+
+def test_seeds_that_there_are_not(tmp_path: Path) -> None:
+    chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.seed=4294967295")
+    with pytest.raises(ElmoxError, match=r"2 seeds from fit\.seed 4294967295 on: expected all"):
+        fit_names(tmp_path, chosen, num_seeds=2)
+    assert not (tmp_path / "run").exists()  # before the first is fitted
+    assert len(fit_names(tmp_path, chosen).seeds) == 1
+
+
 def test_layers_are_computed_once(tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", "fit.epochs=1")
     said: list[str] = []

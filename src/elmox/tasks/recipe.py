@@ -13,6 +13,7 @@ from elmox.errors import ElmoxError
 from elmox.settings import above, at_least, change_setting, read_settings, share
 
 NO_ELMO = "none"
+NUM_SEEDS = 2**32  # that there are, from 0 on
 
 Place: TypeAlias = Literal["input", "middle", "output", "both"]
 
@@ -142,8 +143,8 @@ class FitRecipe:
             at_least(1, f"fit.{name}", getattr(self, name))
         for name in ("weight_decay", "clip_norm", "seed"):
             at_least(0, f"fit.{name}", getattr(self, name))
-        if self.seed >= 2**32:
-            raise ElmoxError(f"fit.seed is {self.seed}, expected below 2**32")
+        if self.seed >= NUM_SEEDS:
+            raise ElmoxError(f"fit.seed is {self.seed}, expected below {NUM_SEEDS}")
         above(0, "fit.lr", self.lr)
 
 

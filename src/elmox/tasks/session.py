@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from elmox.bulk.durable import locked, writing
 from elmox.bulk.embed import model_digest
+from elmox.config import validated
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, to_json
+from elmox.files import atomic_write, read_json, to_json
 from elmox.readers.word_vectors import WordVectors, read_word_vectors
 from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.embedder import ElmoShape
@@ -25,7 +26,7 @@ from elmox.tasks.fit import MODEL, fit
 from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.layers import layers_path, size_of, stored_layers
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel, read_model
-from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe
+from elmox.tasks.recipe import NUM_SEEDS, ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.task import LearnsFromOthers, check_scored
 from elmox.tasks.texts import Words, frequent_words
@@ -118,12 +119,21 @@ class TaskSession:
         Args:
             recipe: how.
             out: a directory: `seed-N/` for each seed, and `results.json`. What an interrupted run
-                left there is gone on with.
+                left there is gone on with. Where `results.json` already tells of these very fits
+                and of more seeds, it stays as it is.
             num_seeds: from the recipe's seed on.
             share: of the training data, at least one example.
+
+        Returns:
+            What the fits of these seeds came to.
         """
         if num_seeds < 1:
             raise ElmoxError(f"{num_seeds} seeds: expected at least 1")
+        if recipe.fit.seed + num_seeds > NUM_SEEDS:
+            raise ElmoxError(
+                f"{num_seeds} seeds from fit.seed {recipe.fit.seed} on: expected all of them below "
+                f"{NUM_SEEDS}, give a lower fit.seed"
+            )
         task = self.task
         recipe = _located(recipe)
         places = self._chosen(share)
@@ -152,8 +162,10 @@ class TaskSession:
             results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
             self._say(f"seed {seed}: {_shown(task.metric, results[-1])}")
         summary = _summary(task.name, task.metric, results)
-        with atomic_write(out / "results.json") as temporary:
-            temporary.write_bytes(to_json(asdict(summary)))
+        path = out / "results.json"
+        if not _tells_more(path, results):
+            with atomic_write(path) as temporary:
+                temporary.write_bytes(to_json(asdict(summary)))
         return summary
 
     def answers(self, model: Path, examples: Sequence[Any]) -> list[Any]:
@@ -289,6 +301,24 @@ def _static_vectors(recipe: WordsRecipe) -> WordVectors:
     if not recipe.vectors:
         return WordVectors((), np.zeros((0, 0), np.float32))
     return read_word_vectors(Path(recipe.vectors), recipe.most_vectors)
+
+
+def _tells_more(path: Path, results: Sequence[SeedResult]) -> bool:
+    """Whether stored results are of all these fits, and of other seeds too.
+
+    Fits are the same where they took the same time to the last bit: those that are there are not
+    done again. Their models may be called by another path, and may have been tested before.
+    """
+    try:
+        stored = validated(Results, read_json(path), str(path)).seeds
+    except ElmoxError:  # none, or nothing that a fit has written
+        return False
+    known = {own.seed: own for own in stored}
+    return len(known) > len(results) and all(
+        (before := known.get(own.seed)) is not None
+        and before == replace(own, model=before.model, test=own.test or before.test)
+        for own in results
+    )
 
 
 def _summary(name: str, metric: str, results: list[SeedResult]) -> Results:
