@@ -15,10 +15,16 @@ from typing import Any
 from elmox.errors import ElmoxError
 
 
+def is_vacant(path: Path) -> bool:
+    """Whether nothing is lost by writing there. An empty directory may be filled."""
+    if path.is_dir():
+        return not any(path.iterdir())
+    return not path.exists() and not path.is_symlink()
+
+
 def refuse_existing(path: Path, force: bool) -> None:
-    """Nothing is overwritten unless asked for. An empty directory may be filled."""
-    empty = path.is_dir() and not any(path.iterdir())
-    if not force and (path.exists() or path.is_symlink()) and not empty:
+    """Nothing is overwritten unless asked for."""
+    if not force and not is_vacant(path):
         raise ElmoxError(
             f"{path} exists already: choose another name, or overwrite it with --force"
         )

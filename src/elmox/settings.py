@@ -26,7 +26,7 @@ def change_setting(values: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts) or len(parts) < 2:
-        raise ElmoxError(f"--set {change}: expected section.key=value, names of the recipe")
+        raise ElmoxError(f"--set {change}: expected section.key=value, as a recipe has them")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

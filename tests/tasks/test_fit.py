@@ -118,23 +118,15 @@ def test_seeds_and_a_test_file(tmp_path: Path) -> None:
     assert alone.seeds[0].dev == found.seeds[1].dev  # a seed's result is its own
 
 
-def test_fewer_seeds_later_lose_none(tmp_path: Path) -> None:
+def test_results_are_of_the_seeds_that_were_asked_for_last(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=1")
-    test = write_columns(tmp_path / "test.txt", NAMES[:3])
-    fit_names(tmp_path, chosen, num_seeds=3, test=test)
     stored = tmp_path / "run" / "results.json"
+    three = fit_names(tmp_path, chosen, num_seeds=3)
     before = stored.read_bytes()
-    alone = fit_names(tmp_path, chosen)  # not tested, either
-    assert [own.seed for own in alone.seeds] == [0]
-    assert stored.read_bytes() == before
-    found = json.loads(before)
-    found["seeds"][0]["seconds"] += 1  # of another fit
-    stored.write_text(json.dumps(found))
-    fit_names(tmp_path, chosen)
+    assert fit_names(tmp_path, chosen).seeds == three.seeds[:1]
     assert [own["seed"] for own in json.loads(stored.read_text())["seeds"]] == [0]
-    stored.write_text("{")
-    fit_names(tmp_path, chosen, num_seeds=4)
-    assert [own["seed"] for own in json.loads(stored.read_text())["seeds"]] == [0, 1, 2, 3]
+    assert fit_names(tmp_path, chosen, num_seeds=3) == three  # nothing is fitted again
+    assert stored.read_bytes() == before
 
 
 def test_seeds_that_there_are_not(tmp_path: Path) -> None:
@@ -228,6 +220,8 @@ def test_the_folder_of_a_fit_is_not_its_model(tmp_path: Path) -> None:
         with pytest.raises(ElmoxError, match=r"not a fitted model: give .*run/seed-0/model$"):
             Fitted.load(folder, device="cpu")
     assert not is_task_model(tmp_path)
+    (tmp_path / "run" / "config.json").write_text('{"model_type": "elmo"}')
+    assert not is_task_model(tmp_path / "run")  # a biLM, with a fit below
 
 
 def test_the_wrong_bilm_is_refused(tiny: Path, tmp_path: Path) -> None:
@@ -348,7 +342,7 @@ def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
     fit_names(tmp_path, elsewhere, say=said.append)
     assert "going on after epoch 1" in said
     moved.write_text("London 0 1\nAda 1 0\n")
-    with pytest.raises(ElmoxError, match=r"other settings or other data \(.*another static\)"):
+    with pytest.raises(ElmoxError, match=r"other settings or other data \(.*other static\)"):
         fit_names(tmp_path, elsewhere)
 
 

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from elmox.bulk.background import Background
 from elmox.bulk.files import VectorWriter, open_writer
 from elmox.bulk.layout import Array, Layout
-from elmox.bulk.lines import Line, check_source, line_format, read_lines
+from elmox.bulk.lines import STDIN, Line, check_source, line_format, read_lines
 from elmox.bulk.parts import PART_BYTES, Entry
 from elmox.elmo import Elmo
 from elmox.model.batched import BatchOptions, encode_rows
@@ -133,7 +133,7 @@ def _fetch(found: Tensor) -> Callable[[], Array]:
 
 def _identity(source: str) -> Any:
     """What tells this input from another. Nobody can tell one stdin from another."""
-    if source == "-":
+    if source == STDIN:
         return f"stdin {uuid.uuid4()}"
     status = os.stat(source)
     return [os.path.realpath(source), status.st_size, status.st_mtime_ns]

@@ -52,7 +52,8 @@ def command(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="Text, a tokenised sentence per line; .jsonl with tokens or text; - for stdin.",
+            help="Text, a tokenised sentence per line; .jsonl with tokens or text; perhaps "
+            "compressed (.gz, .xz, .bz2); - for stdin.",
             show_default=False,
         ),
     ],
@@ -89,6 +90,7 @@ def command(
     # million tokens; the last 64 serve as well. It asks when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     from elmox.bulk.embed import embed_file
+    from elmox.bulk.lines import STDIN
     from elmox.elmo import Elmo
 
     elmo = Elmo.from_pretrained(
@@ -100,7 +102,7 @@ def command(
         device=device,
         dtype=precision.value,
     )
-    with nullcontext() if source == "-" else resumable():  # nobody has the same stdin twice
+    with nullcontext() if source == STDIN else resumable():  # nobody has the same stdin twice
         summary = embed_file(
             elmo,
             source,

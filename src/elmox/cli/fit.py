@@ -51,8 +51,8 @@ def command(
     place: Annotated[
         PlaceName | None,
         typer.Option(
-            help="Where ELMo joins the task's model; middle needs two RNN layers or more: coref "
-            "has one by default (head.hidden)."
+            help="Where ELMo joins the task's model; for the middle, coref needs two layers in "
+            "head.hidden."
         ),
     ] = None,
     penalty: Annotated[

@@ -50,7 +50,8 @@ TextFile: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TEXT",
-        help="Text, a tokenised sentence per line; .jsonl with tokens or text; - for stdin.",
+        help="Text, a tokenised sentence per line; .jsonl with tokens or text; perhaps compressed "
+        "(.gz, .xz, .bz2); - for stdin.",
         show_default=False,
     ),
 ]

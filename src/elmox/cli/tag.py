@@ -69,18 +69,18 @@ def _asked(fitted: "Fitted", text: str, format: "LineFormat") -> Iterator["Asked
     from elmox.readers.json_lines import parse_json_lines
 
     task = fitted.task
+    name = text
     if format != "jsonl":
         lines = read_lines(text, format, fitted.tokenize)
         questions = task.asks.of_lines(line.sentences for line in lines)
         if questions is not None:
             return (own for question in questions for own in fitted.asked(question))
+        keys = ", ".join((*task.asks.keys, *task.asks.beside))
+        wanted = f"{task.name} reads JSON lines (.jsonl) with {keys}"
         if text != STDIN:
-            keys = ", ".join((*task.asks.keys, *task.asks.beside))
-            raise ElmoxError(
-                f"{text}: {task.name} reads JSON lines (.jsonl) with {keys}: where these are some, "
-                "give --json-lines"
-            )
-    found = parse_json_lines(text_lines(text), text, fitted.asked)
+            raise ElmoxError(f"{text}: {wanted}; if it holds such lines, give --json-lines")
+        name = f"stdin ({wanted})"
+    found = parse_json_lines(text_lines(text), name, fitted.asked)
     return (own for several in found for own in several)
 
 

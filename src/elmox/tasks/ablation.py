@@ -207,8 +207,8 @@ def ablate(
     """Fit every variant of a study.
 
     Of little data, several shares may be the same few examples: they are fitted once, as the
-    smallest of these shares. Shares of which nothing can be learned have no row either. It is said
-    which ones are left out; all of the data never is.
+    smallest of these shares, or as all of the data, which is never left out. Shares of which
+    nothing can be learned have no row either. It is said which ones are left out.
 
     Args:
         session: the task's files.

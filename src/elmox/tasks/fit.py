@@ -21,6 +21,7 @@ from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.files import (
     atomic_directory,
+    is_vacant,
     read_json,
     recover_directory,
     to_json,
@@ -81,7 +82,7 @@ def fit(
     """
     for name in (PROGRESS, MODEL):
         recover_directory(out / name)
-    if (out / MODEL).exists() and not (out / PROGRESS).exists():  # then it is of others' making
+    if not (out / PROGRESS).exists() and not is_vacant(out / MODEL):  # it is of others' making
         raise ElmoxError(
             f"{out / MODEL} exists already, and no {PROGRESS} beside it to go on from: choose "
             "another --out, or move it away"
@@ -266,7 +267,7 @@ def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     old, new = _settings(before), _settings(now)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return [
-        f"{name} was {old.get(name)}, is {new.get(name)}" if "." in name else f"another {name}"
+        f"{name} was {old.get(name)}, is {new.get(name)}" if "." in name else f"other {name}"
         for name in names
         if name not in ("elmo.model", "words.vectors")
     ]

@@ -61,7 +61,8 @@ class ModelDescription:
 
 def is_task_model(path: Path) -> bool:
     """Whether this is a directory that `write_model` made (or something meant to be one)."""
-    return _says_so(path) or bool(_models_below(path))
+    has_config = (path / CONFIG_FILE).is_file()  # a biLM's, perhaps, with fits below
+    return _says_so(path) if has_config else bool(_models_below(path))
 
 
 def _says_so(path: Path) -> bool:

@@ -83,7 +83,7 @@ def untold_question(
     """A question of which no answer is known.
 
     Args:
-        question, context: words; where there are none, as of a corpus.
+        question, context: words; where there are none, `NO_WORDS` is read.
         text: of which the context is the words; None for the words with blanks between them.
     """
     source = Question("", " ".join(context) if text is None else text, " ".join(question), ())

@@ -131,7 +131,7 @@ class Documents:
         return [{**values, "sentences": sentences}]
 
     def split(self, key: str, text: Any, tokenize: Tokenize) -> list[Sentence]:
-        """The words of each sentence; empty ones keep their place."""
+        """The words of each sentence, of empty ones too: what is told of each has its place."""
         if not isinstance(text, list | tuple):
             raise ElmoxError(f"{key} is {text!r:.60}, expected a list of sentences")
         return [_tokens("a sentence", own, tokenize) for own in text]

@@ -27,8 +27,7 @@ class ElmoRecipe:
         layers: `mix`, gamma times a learned mix of all; `top`; or one layer's number (0 is the
             token layer, which knows no context).
         place: `input`, beside the word vectors; `output`, beside what the task's RNN made of them;
-            `both`; `middle`, after the first of the task's RNN layers (TagLM, Peters et al. 2017),
-            of which there must be two or more.
+            `both`; `middle`, after the first of several RNN layers (TagLM, Peters et al. 2017).
         dropout: on the mixed vectors.
         penalty: lambda, the weight of the mix's L2 penalty, which draws it to the plain average.
         layer_norm: bring each layer's vectors to mean 0 and variance 1 before they are mixed, word

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from elmox.bulk.durable import locked, writing
 from elmox.bulk.embed import model_digest
-from elmox.config import validated
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, read_json, to_json
+from elmox.files import atomic_write, to_json
 from elmox.readers.word_vectors import WordVectors, read_word_vectors
 from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.embedder import ElmoShape
@@ -118,9 +117,9 @@ class TaskSession:
 
         Args:
             recipe: how.
-            out: a directory: `seed-N/` for each seed, and `results.json`. What an interrupted run
-                left there is gone on with. Where `results.json` already tells of these very fits
-                and of more seeds, it stays as it is.
+            out: a directory: `seed-N/` for each seed, and `results.json`, which tells of the seeds
+                that were asked for last. What an interrupted run left there is gone on with, what
+                is done is not done again.
             num_seeds: from the recipe's seed on.
             share: of the training data, at least one example.
 
@@ -162,10 +161,8 @@ class TaskSession:
             results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
             self._say(f"seed {seed}: {_shown(task.metric, results[-1])}")
         summary = _summary(task.name, task.metric, results)
-        path = out / "results.json"
-        if not _tells_more(path, results):
-            with atomic_write(path) as temporary:
-                temporary.write_bytes(to_json(asdict(summary)))
+        with atomic_write(out / "results.json") as temporary:
+            temporary.write_bytes(to_json(asdict(summary)))
         return summary
 
     def answers(self, model: Path, examples: Sequence[Any]) -> list[Any]:
@@ -301,24 +298,6 @@ def _static_vectors(recipe: WordsRecipe) -> WordVectors:
     if not recipe.vectors:
         return WordVectors((), np.zeros((0, 0), np.float32))
     return read_word_vectors(Path(recipe.vectors), recipe.most_vectors)
-
-
-def _tells_more(path: Path, results: Sequence[SeedResult]) -> bool:
-    """Whether stored results are of all these fits, and of other seeds too.
-
-    Fits are the same where they took the same time to the last bit: those that are there are not
-    done again. Their models may be called by another path, and may have been tested before.
-    """
-    try:
-        stored = validated(Results, read_json(path), str(path)).seeds
-    except ElmoxError:  # none, or nothing that a fit has written
-        return False
-    known = {own.seed: own for own in stored}
-    return len(known) > len(results) and all(
-        (before := known.get(own.seed)) is not None
-        and before == replace(own, model=before.model, test=own.test or before.test)
-        for own in results
-    )
 
 
 def _summary(name: str, metric: str, results: list[SeedResult]) -> Results:
