@@ -75,5 +75,5 @@ class NpySource:
             return np.asarray(np.load(path, mmap_mode="r"))
         except (OSError, ValueError) as error:
             raise ElmoxError(
-                f"{path}: cannot read this shard ({error}): delete {self._path}, and make it again"
+                f"{path}: cannot read this shard ({error}): copy or make {self._path} again"
             ) from error

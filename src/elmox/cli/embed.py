@@ -13,6 +13,7 @@ import typer
 
 from elmox.cli.interruption import resumable
 from elmox.cli.model_options import (
+    TEXT_HELP,
     Device,
     Force,
     Json,
@@ -48,15 +49,7 @@ class State(StrEnum):
 
 def command(
     model: ModelPath,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="INPUT",
-            help="Text, a tokenised sentence per line; .jsonl with tokens or text; perhaps "
-            "compressed (.gz, .xz, .bz2); - for stdin.",
-            show_default=False,
-        ),
-    ],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help=TEXT_HELP, show_default=False)],
     output: Annotated[
         Path,
         typer.Argument(

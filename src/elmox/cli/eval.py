@@ -29,7 +29,8 @@ def command(
         typer.Argument(
             metavar="TEXT",
             help="For a language model text, a tokenised sentence per line, or .jsonl with tokens "
-            "or text, or - for stdin; for a model of elmox fit a file of labelled data.",
+            "or text, or - for stdin; for a model of elmox fit a file of labelled data. Perhaps "
+            "compressed (.gz, .xz, .bz2).",
             show_default=False,
         ),
     ],

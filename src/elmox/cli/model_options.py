@@ -46,14 +46,12 @@ SoftmaxFile: TypeAlias = Annotated[
 SoftmaxVocab: TypeAlias = Annotated[
     Path | None, typer.Option("--softmax-vocab", help="The vocabulary of --softmax.")
 ]
+TEXT_HELP = (
+    "Text, a tokenised sentence per line; .jsonl with tokens or text; perhaps compressed "
+    "(.gz, .xz, .bz2); - for stdin."
+)
 TextFile: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="TEXT",
-        help="Text, a tokenised sentence per line; .jsonl with tokens or text; perhaps compressed "
-        "(.gz, .xz, .bz2); - for stdin.",
-        show_default=False,
-    ),
+    str, typer.Argument(metavar="TEXT", help=TEXT_HELP, show_default=False)
 ]
 Raw: TypeAlias = Annotated[
     bool, typer.Option("--raw", help="Lines are running text: split and tokenise them.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError, NothingToLearn
 from elmox.tasks.model import read_model
-from elmox.tasks.recipe import NO_ELMO, TaskRecipe, changed
+from elmox.tasks.recipe import NO_ELMO, TaskRecipe, by_name, changed
 from elmox.tasks.session import Results, TaskSession
 
 if TYPE_CHECKING:
@@ -274,16 +274,10 @@ def variant_folder(recipe: TaskRecipe, variant: Variant, out: Path) -> Path:
 
     Named by what differs from the recipe: what is the same in several studies is fitted once.
     """
-    own, base = (_settings(one) for one in (changed(recipe, variant.changes), recipe))
+    own, base = (by_name(one.to_dict()) for one in (changed(recipe, variant.changes), recipe))
     names = [f"{name}={value}" for name, value in own.items() if value != base[name]]
     names += [f"share={variant.share:g}"] if variant.share < 1 else []
     return out / ("-".join(names) or "recipe")
-
-
-def _settings(recipe: TaskRecipe) -> dict[str, Any]:
-    """All of them by their names, such as elmo.place."""
-    groups = recipe.to_dict().items()
-    return {f"{group}.{name}": value for group, own in groups for name, value in own.items()}
 
 
 def _mixes(results: Results) -> dict[str, LearnedMix]:

@@ -28,14 +28,14 @@ from elmox.files import (
 )
 from elmox.ops.tf32 import tf32_products
 from elmox.tasks.data import TaskData, answers_to
-from elmox.tasks.model import ModelDescription, TaskModel, read_model, write_model
+from elmox.tasks.model import MODEL, ModelDescription, TaskModel, read_model, write_model
 from elmox.tasks.pace import Pace
+from elmox.tasks.recipe import by_name
 from elmox.tasks.scores.shown import shown_score
 from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog, Say
 from elmox.train.memory import memory_explained
 
-MODEL = "model"
 PROGRESS = "progress"
 
 
@@ -275,11 +275,9 @@ def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def _settings(job: dict[str, Any]) -> dict[str, Any]:
     """Those of the recipe by names like fit.lr; the rest of a job, digests mostly, by its own."""
-    sections = job["model"]["recipe"].items()
-    recipe = {f"{section}.{name}": own for section, part in sections for name, own in part.items()}
     rest = {**job["model"], **job}
     del rest["model"], rest["recipe"]
-    return {**recipe, **rest}
+    return {**by_name(job["model"]["recipe"]), **rest}
 
 
 def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:

@@ -35,6 +35,8 @@ WEIGHTS_FILE = "model.safetensors"
 WORDS_FILE = "words.json"
 ELMO_FOLDER = "elmo"
 
+MODEL = "model"  # what it is called in the folder of its fit
+
 
 @dataclass(frozen=True)
 class ElmoUsed:
@@ -62,18 +64,19 @@ class ModelDescription:
 def is_task_model(path: Path) -> bool:
     """Whether this is a directory that `write_model` made (or something meant to be one)."""
     has_config = (path / CONFIG_FILE).is_file()  # a biLM's, perhaps, with fits below
-    return _says_so(path) if has_config else bool(_models_below(path))
+    return _is_model(path) if has_config else bool(_models_below(path))
 
 
-def _says_so(path: Path) -> bool:
+def _is_model(path: Path) -> bool:
+    """By what its config says; other files may be missing."""
     config = path / CONFIG_FILE
     return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
 
 
 def _models_below(path: Path) -> list[Path]:
     """Those in the folder of a fit, or of one of its seeds."""
-    found = [path / "model", *sorted(path.glob("seed-*/model"))]
-    return [own for own in found if _says_so(own)]
+    found = [path / MODEL, *sorted(path.glob(f"seed-*/{MODEL}"))]
+    return [own for own in found if _is_model(own)]
 
 
 def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
@@ -95,7 +98,7 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
 
 def read_model(path: Path) -> "TaskModel":
     """Read what `write_model` wrote."""
-    if not _says_so(path):
+    if not _is_model(path):
         below = _models_below(path)
         advice = f"give {below[0]}" if below else "give a model directory that elmox fit has made"
         raise ElmoxError(f"{path} is not a fitted model: {advice}")

@@ -87,8 +87,7 @@ def untold_question(
         text: of which the context is the words; None for the words with blanks between them.
     """
     source = Question("", " ".join(context) if text is None else text, " ".join(question), ())
-    asked, _ = _placed(source.question, question)
-    return TextQuestion(asked, *_placed(source.context, context), source)
+    return TextQuestion(question or (NO_WORDS,), *_placed(source.context, context), source)
 
 
 def cropped(example: TextQuestion, longest: int) -> TextQuestion:

@@ -167,6 +167,11 @@ class TaskRecipe:
         return replace(self, fit=replace(self.fit, seed=seed))
 
 
+def by_name(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings of a recipe's sections by their whole names, such as elmo.place."""
+    return {f"{name}.{key}": own for name, part in sections.items() for key, own in part.items()}
+
+
 def task_recipe(path: Path | None = None, changes: Sequence[str] = ()) -> TaskRecipe:
     """The defaults or a recipe file, changed by `section.key=value` as `--set` gives them."""
     values: dict[str, Any] = {} if path is None else read_settings(path)

@@ -21,10 +21,10 @@ from elmox.readers.word_vectors import WordVectors, read_word_vectors
 from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.embedder import ElmoShape
 from elmox.tasks.finetuned import copy_to_learn
-from elmox.tasks.fit import MODEL, fit
+from elmox.tasks.fit import fit
 from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.layers import layers_path, size_of, stored_layers
-from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel, read_model
+from elmox.tasks.model import MODEL, ElmoUsed, ModelDescription, TaskModel, read_model
 from elmox.tasks.recipe import NUM_SEEDS, ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
 from elmox.tasks.task import LearnsFromOthers, check_scored
