@@ -159,6 +159,7 @@ def _torchrun(
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num)]
     launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
     launch += ["--max-restarts", str(max_restarts)]
+    launch += ["--monitor-interval", "1"]  # a rank has time to say what it saw before it is ended
     return subprocess.Popen(
         [*launch, "-m", "elmox", "train", *map(str, arguments), "--device", "cpu"],
         env=environment(PYTHONDONTWRITEBYTECODE="1"),
