@@ -19,7 +19,13 @@ from unittest.mock import patch
 LONGEST = 120.0  # seconds that ranks may take
 
 # The last one is what `DistributedDataParallel` imports when it is made, which takes a second.
-IMPORTED = ["elmox.bulk.embed", "elmox.embedding", "elmox.train.loop", "torch._dynamo"]
+IMPORTED = [
+    "elmox.bulk.embed",
+    "elmox.cli.main",
+    "elmox.embedding",
+    "elmox.train.loop",
+    "torch._dynamo",
+]
 
 
 def start(function: Callable[..., None], *arguments: object) -> BaseProcess:
@@ -36,7 +42,7 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
 
     All must end well. A restart, or an end of torchrun itself, needs the real one.
     """
-    port = _free_port()
+    port = free_port()
     with TemporaryDirectory() as folder:
         stacks = [Path(folder, str(rank)) for rank in range(num)]
         ranks = [
@@ -50,7 +56,7 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
     assert codes == [0] * num, f"exit codes {codes} at port {port}\n{''.join(found)}"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that nobody takes before the ranks do.
 
     The system gives out those from 32768 on, to every connection that is made meanwhile.
@@ -60,6 +66,19 @@ def _free_port() -> int:
             if free.connect_ex(("127.0.0.1", port)):  # nobody listens there
                 return port
     raise RuntimeError("no free port among 100 between 20000 and 32000")
+
+
+def rank_environment(rank: int, num: int, port: int) -> dict[str, str]:
+    """What torchrun tells a process."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(num),
+        "LOCAL_WORLD_SIZE": str(num),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
 
 
 def _be_rank(
@@ -72,15 +91,7 @@ def _be_rank(
 ) -> None:
     # Says where it stands, should it wait for ever.
     faulthandler.dump_traceback_later(0.9 * LONGEST, file=stack.open("w"))
-    os.environ.update(
-        RANK=str(rank),
-        LOCAL_RANK=str(rank),
-        WORLD_SIZE=str(num),
-        LOCAL_WORLD_SIZE=str(num),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
-        CUDA_VISIBLE_DEVICES="",
-    )
+    os.environ.update(rank_environment(rank, num, port))
     function(*arguments)
 
 

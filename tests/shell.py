@@ -1,13 +1,19 @@
 """The command line as a user meets it: real processes, their exit codes and what they say."""
 
+import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from forked import start
 
 import elmox
 import elmox.cli.main
@@ -29,31 +35,72 @@ def command(*arguments: object) -> list[str]:
 def run_elmox(
     *arguments: object, stdin: bytes = b"", max_file_bytes: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `elmox ARGUMENTS` to its end.
+    """Run `elmox ARGUMENTS` to its end, in a process that need not import torch first.
 
     Args:
         arguments: paths and numbers are fine.
         stdin: what it reads from there.
         max_file_bytes: no file can become larger, as if the disk were full at that size.
     """
+    words = [*map(str, arguments)]
+    with TemporaryDirectory() as folder:
+        given = Path(folder, "stdin")
+        given.write_bytes(stdin)
+        (out, its_out), (err, its_err) = (multiprocessing.Pipe(duplex=False) for _ in range(2))
+        where = Path.cwd(), environment()
+        process = start(_be_elmox, words, *where, given, its_out, its_err, max_file_bytes)
+        its_out.close()
+        its_err.close()
+        with ThreadPoolExecutor() as pool:  # both at once: it would wait at a pipe that is full
+            said = [text.decode() for text in pool.map(_read, (out, err))]
+        process.join()
+    assert process.exitcode is not None
+    return subprocess.CompletedProcess(words, process.exitcode, *said)
+
+
+def _read(end: Connection) -> bytes:
+    with end, open(end.fileno(), "rb", closefd=False) as stream:
+        return stream.read()
+
+
+def _be_elmox(
+    arguments: list[str],
+    folder: Path,
+    variables: dict[str, str],
+    stdin: Path,
+    out: Connection,
+    err: Connection,
+    max_file_bytes: int | None,
+) -> None:
+    for number, file in enumerate((stdin.open("rb"), out, err)):
+        os.dup2(file.fileno(), number)
+    sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 (as long as the process lives)
+    sys.argv = ["elmox", *arguments]
+    os.chdir(folder)
+    os.environ.update(variables)
+    if max_file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+    elmox.cli.main.run()
+
+
+def run_in_new_python(
+    *arguments: object, max_file_bytes: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `elmox ARGUMENTS` to its end, all from the start of Python on."""
 
     def limit() -> None:
-        import resource
-
         if max_file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
 
-    done = subprocess.run(
+    return subprocess.run(
         command(*arguments),
-        input=stdin,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         # Python 3.11 would cache cut-off bytecode under such a limit.
         env=environment(PYTHONDONTWRITEBYTECODE="1") if max_file_bytes else environment(),
         preexec_fn=limit if max_file_bytes else None,
+        encoding="utf-8",
         check=False,
-    )
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
 
 

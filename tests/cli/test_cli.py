@@ -22,7 +22,7 @@ from checkpoints import (
     write_word_model,
 )
 from safetensors.torch import load_file
-from shell import command, environment, run_elmox, run_here, tree
+from shell import command, environment, run_elmox, run_here, run_in_new_python, tree
 
 from elmox import __version__
 from elmox.elmo import Elmo
@@ -66,7 +66,7 @@ def test_what_needs_no_torch_does_not_wait_for_it(arguments: tuple[str, ...]) ->
 
 
 def test_help() -> None:
-    done = run_elmox("--help")
+    done = run_in_new_python("--help")
     assert done.returncode == 0
     assert done.stderr == ""
     for verb in ("embed", "info", "convert", "bench"):
@@ -91,7 +91,7 @@ def test_help_of_verbs(
 
 
 def test_version() -> None:
-    done = run_elmox("--version")
+    done = run_in_new_python("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"elmox {__version__}\n", "")
 
 
@@ -157,7 +157,7 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_info_in_a_process(weights: Path) -> None:
-    done = run_elmox("info", weights)
+    done = run_in_new_python("info", weights)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("found ")
 

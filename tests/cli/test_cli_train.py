@@ -13,8 +13,22 @@ import numpy as np
 import psutil
 import pytest
 from corpora import small_corpus
-from forked import run_ranks, start, train_and_look_back, train_on_cpu
-from shell import assert_one_line, command, environment, run_elmox, run_here
+from forked import (
+    free_port,
+    rank_environment,
+    run_ranks,
+    start,
+    train_and_look_back,
+    train_on_cpu,
+)
+from shell import (
+    assert_one_line,
+    command,
+    environment,
+    run_elmox,
+    run_here,
+    run_in_new_python,
+)
 from training_runs import losses, metrics
 
 RECIPE = """
@@ -67,10 +81,10 @@ def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     return losses(out)
 
 
-def _start(*arguments: object) -> "subprocess.Popen[bytes]":
+def _start(*arguments: object, **variables: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         command(*arguments),
-        env=environment(),
+        env=environment(**variables),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         # A test runner in the background ignores SIGINT, and children inherit that.
@@ -123,7 +137,7 @@ def test_signals_save_first(
 def test_full_disk(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
     """The checkpoint that does not fit is not there; the next run goes on from the one before."""
     out = tmp_path / "run"
-    first = run_elmox(
+    first = run_in_new_python(
         "train", recipe, "--out", out, "--device", "cpu", "--set", "report.save_every=40",
         max_file_bytes=60_000,
     )  # fmt: skip
@@ -159,7 +173,6 @@ def _torchrun(
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num)]
     launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
     launch += ["--max-restarts", str(max_restarts)]
-    launch += ["--monitor-interval", "1"]  # a rank has time to say what it saw before it is ended
     return subprocess.Popen(
         [*launch, "-m", "elmox", "train", *map(str, arguments), "--device", "cpu"],
         env=environment(PYTHONDONTWRITEBYTECODE="1"),
@@ -238,6 +251,21 @@ def test_resume_on_another_number_of_processes(
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
 
 
+def test_a_rank_says_that_it_lost_another(recipe: Path, tmp_path: Path) -> None:
+    """Without torchrun, which may end a rank before that can speak."""
+    out, port = tmp_path / "run", free_port()
+    survivor, other = (
+        _start("train", recipe, "--out", out, "--device", "cpu", **rank_environment(rank, 2, port))
+        for rank in range(2)
+    )
+    _wait_for_step(out, 10, survivor)
+    other.kill()
+    _, said = survivor.communicate(timeout=120)
+    other.communicate()
+    assert survivor.returncode == 1
+    assert b"elmox: process 0 lost another process of 2: see what that one said" in said
+
+
 def test_a_rank_that_dies_is_restarted(
     recipe: Path, undisturbed: list[float], tmp_path: Path
 ) -> None:
@@ -250,6 +278,5 @@ def test_a_rank_that_dies_is_restarted(
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
     _, said = _finish(process)
-    assert "lost another process" in said
     assert "going on from" in said
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
