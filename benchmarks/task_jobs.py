@@ -109,12 +109,13 @@ class StudyJob:
             return fits_folder(setup, self.task)
         return fits_path(setup, self.task, variants_of(self.study)[self.variant])
 
-    def column(self, setup: Setup) -> tuple[str, str] | None:
-        """Task and column of the table, if that has fits of the same recipe."""
-        if self.variant is None:
-            return None
-        same = same_in_table(setup, self.task, variants_of(self.study)[self.variant])
-        return None if same is None else (same.task, same.column)
+    def columns(self, setup: Setup) -> set[tuple[str, str]]:
+        """Task and column wherever the table has fits of the same recipes: for a table of its
+        own, which reads all its variants, of any of them."""
+        variants = variants_of(self.study)
+        own = variants if self.variant is None else [variants[self.variant]]
+        same = (same_in_table(setup, self.task, variant) for variant in own)
+        return {(fit.task, fit.column) for fit in same if fit is not None}
 
     def command(self, setup: Setup) -> list[str]:
         own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
@@ -131,7 +132,7 @@ def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) 
     fitted = {(own.fit.task, own.fit.column) for own in fits}
     first: dict[Path, StudyJob] = {}
     for own in studies:
-        if own.column(setup) not in fitted:
+        if not own.columns(setup) & fitted:
             first.setdefault(own.place(setup), own)
     jobs: list[FitJob | StudyJob] = [*fits, *first.values()]
     return [*sorted(jobs, key=lambda own: -own.cost(setup))]

@@ -30,9 +30,13 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     from task_jobs import StudyJob
     from task_records import Setup
     from task_report import write_report
+    from task_studies import do_study, do_variant, variants_of
 
     work, data = tmp_path / "work", tmp_path / "data"
     write_ewt(data)
+    setup = Setup(work, data=data, elmo=str(tiny), device="cpu", changes=CHANGES)
+    for variant in variants_of("layers")[2:]:
+        do_variant(setup, "pos", "layers", variant, 1)
     small = [f"--set={own}" for own in CHANGES]
     run = ["run", "--tasks", "pos", "--columns", "none", "--studies", "layers", "--trials", 1,
            "--seeds", 1, "--jobs", 2, "--device", "cpu", f"--work={work}", "--data", data,
@@ -49,23 +53,6 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     assert call(tmp_path, *run) == ""  # nothing is left to do
     assert table.stat().st_mtime_ns == before
 
-    setup = Setup(work, data=data, elmo=str(tiny), device="cpu", changes=CHANGES)
-    job = StudyJob("pos", "layers", 1)
-    assert job.pending(setup) == []
-    more, place = replace(job, num_seeds=2), replace(job, study="place")
-    # ELMo at the input is what the mix of all layers was.
-    for own, missing in ((more, range(5)), (place, (1, 2))):
-        assert own.pending(setup) == [replace(own, variant=k) for k in missing]
-    table.unlink()
-    assert job.pending(setup) == [job]  # all variants are there, and not fitted again
-    call(tmp_path, *run)
-    assert json.loads(table.read_text())["rows"] == rows
-    other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
-    with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another biLM"):
-        job.pending(replace(setup, elmo=str(other)))
-    with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another recipe"):
-        job.pending(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
-
     files = tmp_path / "results.md", tmp_path / "tasks.json"
     write_report(work, *files)
     for path in files:
@@ -77,6 +64,37 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     page = files[0].read_text("utf-8")
     assert f"- command: `{shown}" in page
     assert shown in " ".join(page.split("## With ELMo")[1].split("## ")[0].split())
+
+    job = StudyJob("pos", "layers", 1)
+    assert job.pending(setup) == []
+    more, place = replace(job, num_seeds=2), replace(job, study="place")
+    # ELMo at the input is what the mix of all layers was.
+    for own, missing in ((more, range(5)), (place, (1, 2))):
+        assert own.pending(setup) == [replace(own, variant=k) for k in missing]
+    table.unlink()
+    assert job.pending(setup) == [job]  # all variants are there, and not fitted again
+    do_study(setup, "pos", "layers", 1)
+    assert json.loads(table.read_text())["rows"] == rows
+    other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
+    with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another biLM"):
+        job.pending(replace(setup, elmo=str(other)))
+    with pytest.raises(ElmoxError, match=r"layers-setup\.json is of another recipe"):
+        job.pending(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
+
+
+def test_what_a_study_shares_with_the_table_is_waited_for(tiny: Path, tmp_path: Path) -> None:
+    """Two processes would fit in one folder: a variant's, or the study's when it reads them all."""
+    from task_jobs import FitJob, StudyJob, in_order
+    from task_records import Fit, Setup
+
+    setup = Setup(tmp_path, data=tmp_path, elmo=str(tiny), device="cpu", changes=CHANGES)
+    whole = StudyJob("pos", "layers", 1)
+    none, layer = replace(whole, variant=0), replace(whole, variant=2)
+    shared, other = FitJob(Fit("pos", "none", 0)), FitJob(Fit("ner", "none", 0))
+    assert set(in_order([shared], [none, layer], setup)) == {shared, layer}
+    assert in_order([shared], [whole], setup) == [shared]
+    assert set(in_order([other], [none, layer], setup)) == {other, none, layer}
+    assert set(in_order([other], [whole], setup)) == {other, whole}
 
 
 def test_shares_that_are_left_out_are_not_waited_for(tiny: Path, tmp_path: Path) -> None:
