@@ -72,8 +72,9 @@ def _be_elmox(
     err: Connection,
     max_file_bytes: int | None,
 ) -> None:
-    for number, file in enumerate((stdin.open("rb"), out, err)):
-        os.dup2(file.fileno(), number)
+    given = os.open(stdin, os.O_RDONLY)
+    for number, source in enumerate((given, out.fileno(), err.fileno())):
+        os.dup2(source, number)
     sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 (as long as the process lives)
     sys.argv = ["elmox", *arguments]
     os.chdir(folder)

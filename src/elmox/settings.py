@@ -7,6 +7,8 @@ from typing import Any
 
 from elmox.errors import ElmoxError
 
+LARGEST_RATE = 1000.0
+
 
 def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     """Read a recipe's tables and change them by `section.key=value`, as `--set` gives them."""
@@ -54,6 +56,12 @@ def above(bound: float, name: str, given: float) -> None:
     """Refuse a number that is not above `bound`, or not finite."""
     if not bound < given < float("inf"):
         raise ElmoxError(f"{name} is {given}, expected more than {bound}")
+
+
+def rate(name: str, given: float) -> None:
+    """Refuse what is no learning rate: with a huge one, torch fails deep inside."""
+    if not 0 < given <= LARGEST_RATE:
+        raise ElmoxError(f"{name} is {given}, expected more than 0 and at most {LARGEST_RATE:g}")
 
 
 def share(name: str, given: float) -> None:

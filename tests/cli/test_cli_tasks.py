@@ -78,6 +78,8 @@ def test_texts_of_every_kind(
         assert [json.loads(line) for line in out.splitlines()] == expected, err
     done = run_elmox("tag", model, "-", "--json-lines", stdin=lines)
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected, done.stderr
+    both = run_here(["tag", model, tmp_path / "a.txt", "--raw", "--json-lines"], capsys)
+    assert_one_line(*both, "leave out --raw")
     done = run_elmox("tag", model, "-", "--json-lines", stdin=b"{}\n")
     assert done.stderr == "elmox: -, line 1: ner asks for tokens: tokens is missing\n"
     (tmp_path / "text.xz").write_bytes(lzma.compress(b"Ada slept\n\nParis\n"))

@@ -122,6 +122,16 @@ def test_tags_without_trees(tmp_path: Path) -> None:
         find_task("parse").read(tmp_path / "bank.conllu")
 
 
+def test_a_parser_wants_no_circles(tmp_path: Path) -> None:
+    round_and_round = (
+        SAMPLE + "\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n"
+    )
+    assert read(tmp_path, round_and_round)[-1].heads == (2, 1)
+    said = r"bank\.conllu, line 16: a sentence whose heads go round in a circle, expected a tree"
+    with pytest.raises(ElmoxError, match=said):
+        find_task("parse").read(tmp_path / "bank.conllu")
+
+
 def test_the_other_tests_treebanks_are_right(tmp_path: Path) -> None:
     paths = write_treebank(tmp_path, num_sentences=3)
     assert [len(read_conllu(path)) for path in paths.values()] == [3, 3, 3]

@@ -89,6 +89,19 @@ def test_rates_halve_or_fall(tmp_path: Path) -> None:
     assert rates(tmp_path / "falling") == pytest.approx([1e-8, 0.75e-8, 0.5e-8, 0.25e-8])
 
 
+def test_a_score_that_was_always_0_is_told(tmp_path: Path) -> None:
+    bare = write_columns(tmp_path / "bare.txt", [[(word, "O") for word, _ in NAMES[0]]])
+    data = write_columns(tmp_path / "names.txt", NAMES)
+    said: list[str] = []
+    chosen = recipe("elmo.model=none", "fit.epochs=1")
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path, "say": said.append}
+    fit_task("ner", chosen, data, bare, tmp_path / "run", **options)
+    assert "f1 was never above 0, so nothing could be chosen by it: see that the dev" in said[-1]
+    said.clear()
+    fit_names(tmp_path, recipe("elmo.model=none"), "other", say=said.append)
+    assert "never above 0" not in "".join(said)
+
+
 def test_tags_of_words(tmp_path: Path) -> None:
     sentences: list[Tagged] = [
         [("the", "DET"), ("run", "NOUN")],
@@ -279,6 +292,8 @@ def test_bad_files(text: str, message: str, tmp_path: Path) -> None:
         ("elmo.place=sideways", "elmo.place"),
         ("head.cells=3", "head"),
         ("fit.lr=0", r"fit\.lr is 0"),
+        ("fit.lr=1e38", r"fit\.lr is 1e\+38, expected more than 0 and at most 1000"),
+        ("elmo.mix_rate=1e38", r"elmo\.mix_rate is 1e\+38"),
         ("elmo.mix_rate=0", r"elmo\.mix_rate is 0"),
         ("words.dropout=1", r"words\.dropout is 1"),
     ],

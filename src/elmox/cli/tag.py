@@ -51,6 +51,11 @@ def command(
     from elmox.bulk.lines import check_source, line_format
     from elmox.tasks.fitted import Fitted
 
+    if raw and json_lines:
+        raise ElmoxError(
+            "--raw and --json-lines: a JSON line says itself whether it is running text (text) or "
+            "tokens (tokens), leave out --raw"
+        )
     check_source(text)
     fitted = Fitted.load(model, elmo=elmo, device=device)
     format: LineFormat = "jsonl" if json_lines else line_format(text, raw)

@@ -29,7 +29,7 @@ from elmox.tasks.encoder import Encoder, SharedDropout
 from elmox.tasks.padding import padded_labels
 from elmox.tasks.questions import Questions, Sentences
 from elmox.tasks.scores.dependencies import score_parses
-from elmox.tasks.spanning_tree import best_tree
+from elmox.tasks.spanning_tree import best_tree, has_circle
 from elmox.tasks.texts import Sentence
 
 SLOPE = 0.1  # of the leaky ReLUs below zero
@@ -96,9 +96,10 @@ class Parsing:
     def read(self, path: Path) -> list[TreebankSentence]:
         """CoNLL-U, with trees."""
         found = read_conllu(path)
-        bare = next((own for own in found if not own.heads), None)
-        if bare is not None:
-            raise ElmoxError(f"{path}, line {bare.line}: a sentence without heads, expected a tree")
+        for own in found:
+            if not own.heads or has_circle(np.array(own.heads)):
+                wrong = "whose heads go round in a circle" if own.heads else "without heads"
+                raise ElmoxError(f"{path}, line {own.line}: a sentence {wrong}, expected a tree")
         return found
 
     def unlabelled(self, values: Mapping[str, Any]) -> TreebankSentence:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
-from elmox.settings import above, at_least, change_setting, read_settings, share
+from elmox.settings import at_least, change_setting, rate, read_settings, share
 
 NO_ELMO = "none"
 NUM_SEEDS = 2**32  # that there are, from 0 on
@@ -54,8 +54,8 @@ class ElmoRecipe:
     def __post_init__(self) -> None:
         share("elmo.dropout", self.dropout)
         at_least(0, "elmo.penalty", self.penalty)
-        above(0, "elmo.mix_rate", self.mix_rate)
-        above(0, "elmo.lr", self.lr)
+        rate("elmo.mix_rate", self.mix_rate)
+        rate("elmo.lr", self.lr)
         if self.finetune and not self.is_used:
             raise ElmoxError(
                 f"elmo.finetune with elmo.model = {NO_ELMO}: there is no biLM to train, give one"
@@ -144,7 +144,7 @@ class FitRecipe:
             at_least(0, f"fit.{name}", getattr(self, name))
         if self.seed >= NUM_SEEDS:
             raise ElmoxError(f"fit.seed is {self.seed}, expected below {NUM_SEEDS}")
-        above(0, "fit.lr", self.lr)
+        rate("fit.lr", self.lr)
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,11 @@ class TaskSession:
             }
             results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
             self._say(f"seed {seed}: {_shown(task.metric, results[-1])}")
+            if not results[-1].dev[task.metric]:
+                self._say(
+                    f"seed {seed}: {task.metric} was never above 0, so nothing could be chosen by "
+                    "it: see that the dev data has what is to be found, and try another fit.lr"
+                )
         summary = _summary(task.name, task.metric, results)
         with atomic_write(out / "results.json") as temporary:
             temporary.write_bytes(to_json(asdict(summary)))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
 from elmox.errors import ElmoxError
-from elmox.settings import above, at_least, read_settings, share, to_toml
+from elmox.settings import above, at_least, rate, read_settings, share, to_toml
 
 Input = Literal["characters", "words", "both"]
 
@@ -172,7 +172,8 @@ class OptimRecipe:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        for name in ("lr", "initial_accumulator", "eps"):
+        rate("optim.lr", self.lr)
+        for name in ("initial_accumulator", "eps"):
             above(0, f"optim.{name}", getattr(self, name))
         for name in ("warmup", "clip_norm", "weight_decay", "final_lr"):
             at_least(0, f"optim.{name}", getattr(self, name))
