@@ -7,7 +7,7 @@ from typing import Any
 
 from elmox.errors import ElmoxError
 
-LARGEST_RATE = 1000.0
+LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimisers go some way beyond a rate
 
 
 def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:

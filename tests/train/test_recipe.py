@@ -47,7 +47,7 @@ def test_settings_override(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         (["optim.lr=0"], "optim.lr is 0"),
-        (["optim.lr=1e38"], "expected more than 0 and at most 1000"),
+        (["optim.lr=1e38"], "expected more than 0 and at most 1e"),
         (["optim.learning_rate=1"], "optim.learning_rate"),
         (["lr=1"], "expected section.key=value"),
         (["train.rows=0"], "train.rows is 0"),

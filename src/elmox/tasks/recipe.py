@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
-from elmox.settings import at_least, change_setting, rate, read_settings, share
+from elmox.settings import above, at_least, change_setting, rate, read_settings, share
 
 NO_ELMO = "none"
 NUM_SEEDS = 2**32  # that there are, from 0 on
@@ -54,7 +54,7 @@ class ElmoRecipe:
     def __post_init__(self) -> None:
         share("elmo.dropout", self.dropout)
         at_least(0, "elmo.penalty", self.penalty)
-        rate("elmo.mix_rate", self.mix_rate)
+        above(0, "elmo.mix_rate", self.mix_rate)
         rate("elmo.lr", self.lr)
         if self.finetune and not self.is_used:
             raise ElmoxError(
@@ -157,6 +157,9 @@ class TaskRecipe:
     fit: FitRecipe = field(default_factory=FitRecipe)
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        rate("fit.lr times elmo.mix_rate", self.fit.lr * self.elmo.mix_rate)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON and TOML know it."""
