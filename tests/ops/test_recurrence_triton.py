@@ -262,15 +262,3 @@ def test_at_full_size(num_cells: int, in_tf32: bool) -> None:
     tolerance = TF32_TOLERANCE if in_tf32 else 2e-5
     for one, other in zip(results[0], expected, strict=True):
         assert furthest(one, other) < tolerance
-
-
-def test_numbers_repeat_bit_by_bit() -> None:
-    torch.manual_seed(1)
-    lstm = nn.LSTM(3, MANY_CELLS, bidirectional=True).to(DEVICE)
-    words, rows = torch.randn(sum(MANY_ROWS), 3, device=DEVICE), rows_of(MANY_ROWS)
-    problem = Problem.random(MANY_ROWS, MANY_CELLS, masked=True)
-    one, other = (
-        [*learned(lstm, words, rows), problem.with_triton(MANY_ROWS, True, torch.float32)]
-        for _ in range(2)
-    )
-    assert all(map(torch.equal, one, other))
