@@ -227,17 +227,6 @@ def test_a_full_disk_ends_all_processes(recipe: Path, tmp_path: Path) -> None:
     assert not list((out / "checkpoints").glob("step-*"))
 
 
-def test_a_restart_does_not_take_over_another_directory(recipe: Path, tmp_path: Path) -> None:
-    """Both attempts are refused, by both processes."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "thesis.txt").write_text("do not touch")
-    process = _torchrun(2, recipe, "--out", tmp_path / "run")
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert said.decode().count("is not empty: choose another directory") >= 2
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
-
-
 def test_resume_on_another_number_of_processes(
     recipe: Path, undisturbed: list[float], tmp_path: Path
 ) -> None:

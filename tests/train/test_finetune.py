@@ -190,8 +190,9 @@ def test_models_that_read_otherwise(kind: str, domain: Path, tmp_path: Path) -> 
     else:
         weights = write_word_model(tmp_path / "model", random_options(), rng)
         start = load_checkpoint(weights, vocab=weights.parent / "vocab.txt")
+    options = replace(OPTIONS, softmax_epochs=0.2)
     found = finetune(
-        start, [str(domain)], tmp_path / "out", prepare=PREPARE, options=OPTIONS, device="cpu"
+        start, [str(domain)], tmp_path / "out", prepare=PREPARE, options=options, device="cpu"
     )
     assert found.before is not None
     assert found.after is not None

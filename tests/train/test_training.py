@@ -226,6 +226,13 @@ def test_a_restart_goes_on_only_with_its_own_run(
     (tmp_path / "out" / ".launch").write_text("another torchrun")
     with pytest.raises(ElmoxError, match="is not empty: go on with --resume"):
         train(recipe, tmp_path / "out", device="cpu")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("do not touch")
+    for attempt in ("0", "1"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        with pytest.raises(ElmoxError, match="is not empty: choose another directory"):
+            train(recipe, tmp_path / "other", device="cpu")
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.txt"]
 
 
 def test_a_corpus_that_was_tampered_with_is_noticed(tmp_path: Path) -> None:
