@@ -41,9 +41,9 @@ def test_without_held_out_text(tmp_path: Path) -> None:
 
 
 def test_the_tiny_recipe_beats_it(tmp_path: Path) -> None:
-    """A part of what `make demo` does; the whole reaches the 60% with much to spare."""
+    """A part of what `examples/train_tiny.py` does; the whole goes far below the 60%."""
     corpus = small_corpus(tmp_path, num_documents=len(documents()), hold_out=10, vocab_size=5000)
-    settings = [f'data.dir="{corpus.path}"', "train.max_steps=80", "report.eval_every=0"]
+    settings = [f'data.dir="{corpus.path}"', "train.max_steps=140", "report.eval_every=0"]
     outcome = train(read_recipe(TINY, settings), tmp_path / "run", device="cpu")
     assert outcome.perplexity is not None
-    assert outcome.perplexity < 0.75 * unigram_perplexity(corpus)
+    assert outcome.perplexity < 0.6 * unigram_perplexity(corpus)
