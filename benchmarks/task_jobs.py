@@ -110,8 +110,8 @@ class StudyJob:
         return fits_path(setup, self.task, variants_of(self.study)[self.variant])
 
     def columns(self, setup: Setup) -> set[tuple[str, str]]:
-        """Task and column wherever the table has fits of the same recipes: for a table of its
-        own, which reads all its variants, of any of them."""
+        """Task and column of the table's fits that are this job's too: of its variant's recipe, or,
+        where it is the study's own table, of any variant's."""
         variants = variants_of(self.study)
         own = variants if self.variant is None else [variants[self.variant]]
         same = (same_in_table(setup, self.task, variant) for variant in own)

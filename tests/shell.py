@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,8 +80,7 @@ def _be_elmox(
     sys.argv = ["elmox", *arguments]
     os.chdir(folder)
     os.environ.update(variables)
-    if max_file_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+    limit_files(max_file_bytes)
     elmox.cli.main.run()
 
 
@@ -88,21 +88,22 @@ def run_in_new_python(
     *arguments: object, max_file_bytes: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `elmox ARGUMENTS` to its end, all from the start of Python on."""
-
-    def limit() -> None:
-        if max_file_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-
     return subprocess.run(
         command(*arguments),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         # Python 3.11 would cache cut-off bytecode under such a limit.
         env=environment(PYTHONDONTWRITEBYTECODE="1") if max_file_bytes else environment(),
-        preexec_fn=limit if max_file_bytes else None,
+        preexec_fn=partial(limit_files, max_file_bytes),
         encoding="utf-8",
         check=False,
     )
+
+
+def limit_files(max_bytes: int | None) -> None:
+    """Let no file that this process writes become larger, if there is a limit."""
+    if max_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
 
 
 def kill_after_lines(arguments: Sequence[object], path: Path, num_lines: int) -> None:

@@ -2,11 +2,11 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from shell import (
     assert_one_line,
     command,
     environment,
+    limit_files,
     run_elmox,
     run_here,
     run_in_new_python,
@@ -165,11 +166,6 @@ def _torchrun(
     num: int, *arguments: object, max_restarts: int = 1, max_file_bytes: int | None = None
 ) -> "subprocess.Popen[bytes]":
     """Start several processes; any free port, since other tests run at the same time."""
-
-    def limit() -> None:
-        if max_file_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(num)]
     launch += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
     launch += ["--max-restarts", str(max_restarts)]
@@ -178,7 +174,7 @@ def _torchrun(
         env=environment(PYTHONDONTWRITEBYTECODE="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=limit,
+        preexec_fn=partial(limit_files, max_file_bytes),
     )
 
 
