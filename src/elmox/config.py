@@ -4,6 +4,7 @@ The names are the paper's; the numbers of AI2's released models are the defaults
 2018, section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar, get_args
@@ -17,6 +18,7 @@ Inventory = Literal["bytes", "unicode"]
 
 BUNDLED = "english-small"  # the name of the model that comes with elmox
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+LARGEST_FLOAT32 = 3.4028234663852886e38
 NUM_BYTE_CHARACTERS = 262  # 256 bytes, 5 special marks, and row 0 for the padding token
 
 
@@ -107,7 +109,18 @@ class LstmConfig:
             _require(getattr(self, name) > 0, f"lstm.{name}", getattr(self, name), "> 0")
         for name in ("cell_clip", "proj_clip"):
             clip = getattr(self, name)
-            _require(clip is None or clip > 0, f"lstm.{name}", clip, "> 0, or null for no clipping")
+            _require(
+                clip is None or 0 < clip < math.inf,
+                f"lstm.{name}",
+                clip,
+                "a finite number > 0, or null for no clipping",
+            )
+        _require(
+            abs(self.forget_bias) <= LARGEST_FLOAT32,
+            "lstm.forget_bias",
+            self.forget_bias,
+            "a finite number of float32",
+        )
         _require(
             self.has_projection or self.cell_dim == self.projection_dim,
             "lstm.has_projection",

@@ -25,6 +25,7 @@ from elmox.hub import load_checkpoint, write_directory
 from elmox.model.batched import BatchOptions, encode_batches
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
 from elmox.model.evaluation import Evaluation
+from elmox.model.finite import require_range
 from elmox.model.language_model import (
     Direction,
     LanguageModel,
@@ -39,6 +40,7 @@ from elmox.model.reader import Reader
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import CarriedState, LstmState
 from elmox.ops.int8_linear import require_int8
+from elmox.ops.torch_modes import not_compiled
 from elmox.text.tokenize import get_tokenizer
 
 Text: TypeAlias = str | Sequence[str]  # a raw sentence, or one that has been tokenised
@@ -162,6 +164,7 @@ class Elmo:
             )
         self._state = mode
 
+    @torch.inference_mode(False)
     def to(
         self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
     ) -> "Elmo":
@@ -172,6 +175,7 @@ class Elmo:
             where = torch.device(device) if device is not None else self.device
             if int8:
                 require_int8(where)
+            require_range(bilm, precision)
             bilm.to(where, torch.float32 if int8 else precision)
         except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
             raise ElmoxError(f"device={str(device)!r}: {str(error).splitlines()[0]}") from error
@@ -349,6 +353,14 @@ class Elmo:
         self._warm_state = state.to(torch.device("cpu"), torch.float32)
         self._state = "warm"
 
+    def clear_cache(self) -> None:
+        """Forget what was computed from the weights: word vectors, packed copies of the weights.
+
+        Changed weights are noticed without it, with one exception: a few elements of a large frozen
+        weight, written through `.data` or a NumPy view.
+        """
+        self.reader.clear_cache()
+
     def stateful(self) -> "StatefulElmo":
         """The legacy behaviour as an object of its own: row by row, state runs on between calls."""
         return StatefulElmo(self)
@@ -398,6 +410,7 @@ class Elmo:
         texts = [sentences] if isinstance(sentences, str) else sentences
         return [self._tokens(number, sentence) for number, sentence in enumerate(texts)]
 
+    @not_compiled
     def _encode(
         self,
         sentences: str | Sequence[Text],

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmox.elmo import Elmo
+from elmox.model.finite import can_overflow, require_finite
 from elmox.model.layer_choice import choose_layers
 from elmox.model.reader import RaggedVectors
 from elmox.model.scalar_mix import ScalarMix
 from elmox.model.transfer import to_device
+from elmox.ops.torch_modes import autocast_off, not_compiled
 from elmox.text.batches import index_sentences
 
 
@@ -39,7 +41,8 @@ def read_layers(
 ) -> RaggedVectors:
     """All layers of tokenised sentences, (L+1, N, D), from the start state that the model has.
 
-    Without gradients they are read the fast way.
+    Without gradients they are read the fast way. Either way they are computed in the precision of
+    the weights, inside autocast, too.
     """
     if not sentences:
         nothing = torch.zeros(elmo.num_layers, 0, elmo.dim, device=elmo.device)
@@ -47,12 +50,17 @@ def read_layers(
     reader, state = elmo.reader, elmo.start_state(len(sentences))
     if not with_gradients:
         everything = choose_layers("all", elmo.num_layers, {})
-        return reader.read(sentences, state, everything)[0]
+        ragged, _ = reader.read(sentences, state, everything)
+        if can_overflow(ragged.values.dtype):
+            require_finite(ragged.values.isfinite().all(), "vectors", ragged.values.dtype)
+        return ragged
     batch = index_sentences(sentences, reader.indexer.begin, reader.indexer.end)
-    vectors = reader.bilm.token_encoder(reader.indexer(batch.words))
-    index = to_device(batch.index, vectors.device)
-    # Not vectors[index]: threads add up its gradient in any order, and no run could be repeated.
-    layers = reader.bilm.learn(F.embedding(index, vectors), batch.lengths, state)
+    with autocast_off(reader.bilm.device):
+        vectors = reader.bilm.token_encoder(reader.indexer(batch.words))
+        index = to_device(batch.index, vectors.device)
+        # Not vectors[index]: threads add up its gradient in any order, and no run could be
+        # repeated.
+        layers = reader.bilm.learn(F.embedding(index, vectors), batch.lengths, state)
     return RaggedVectors(layers, batch.lengths)
 
 
@@ -100,6 +108,7 @@ class ElmoEmbedding(nn.Module):
         normalize: bring every layer to mean 0 and variance 1 over the batch before mixing.
     """
 
+    @torch.inference_mode(False)
     def __init__(
         self,
         elmo: Elmo,
@@ -149,6 +158,7 @@ class ElmoEmbedding(nn.Module):
         """Width of a vector."""
         return self.elmo.dim
 
+    @not_compiled
     def forward(self, sentences: Sequence[str | Sequence[str]]) -> Mixed:
         """Mix the layers of a batch of sentences (strings, or lists of tokens)."""
         tokens = self.elmo.tokens_of(sentences)

@@ -64,6 +64,7 @@ vectors = elmo.encode_tokens([["Live", "in", "the", "present"]])
 """
 
 
+@torch.inference_mode(False)  # the weights serve every later call
 def load_checkpoint(
     path: str | Path | None = None,
     options: str | Path | None = None,

@@ -20,7 +20,7 @@ from elmox.ops.lstm_pointwise import TorchPointwise
 from elmox.ops.packed_linear import PackedLinear, can_pack
 from elmox.ops.packed_lstm import LEAST_TABLE_INPUT, PackedLstm
 from elmox.ops.paths import paths
-from elmox.ops.select import LstmKernels, lstm_kernel, lstm_pointwise
+from elmox.ops.select import lstm_kernel, lstm_pointwise
 from elmox.text.batches import time_major
 from elmox.text.chars import spell_bytes
 
@@ -172,21 +172,6 @@ def test_packed_products(rows: int) -> None:
     packed = PackedLinear(weight)
     torch.testing.assert_close(packed(x, other[0]), x @ weight.T + other[0], rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(packed.plus(x, other), x @ weight.T + other, rtol=1e-5, atol=1e-5)
-
-
-def test_kernels_follow_the_weights_and_copies_start_empty() -> None:
-    kernels, made = LstmKernels(), []
-
-    def weights() -> list[LstmWeights]:
-        made.append(1)
-        return [random_layer(LstmConfig(8, 4), len(made), torch.float32).weights()]
-
-    first = kernels.get("a", weights)
-    assert kernels.get("a", weights) is first
-    assert kernels.get("b", weights) is not first
-    for again in (copy.deepcopy(kernels), pickle.loads(pickle.dumps(kernels))):
-        again.get("b", weights)
-    assert len(made) == 4
 
 
 @settings(max_examples=60, deadline=None)

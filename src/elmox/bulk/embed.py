@@ -28,8 +28,11 @@ from elmox.bulk.layout import Array, Layout
 from elmox.bulk.lines import STDIN, Line, check_source, line_format, read_lines
 from elmox.bulk.parts import PART_BYTES, Entry
 from elmox.elmo import Elmo
+from elmox.errors import ElmoxError
 from elmox.model.batched import BatchOptions, encode_rows
+from elmox.model.finite import can_overflow, require_finite
 from elmox.model.layer_choice import LayerChoice, Layers, choose_layers
+from elmox.ops.derived import weights_fixed
 from elmox.tensors import digest
 from elmox.text.batches import in_chunks
 
@@ -97,6 +100,7 @@ def embed_file(
         with (
             tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress,
             Background() as background,
+            weights_fixed(),
         ):
             for chunk in _chunks(lines, embedding.chunk_tokens):
                 tokens = embedding.embed(chunk, writer, background)
@@ -117,15 +121,24 @@ def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
     return in_chunks(lines, lambda line: line.num_tokens + 1, most_tokens)
 
 
-def _fetch(found: Tensor) -> Callable[[], Array]:
-    """Start to bring a tensor into main memory; what is returned waits for it."""
+def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[], Array]:
+    """Start to bring a tensor into main memory; what is returned waits for it.
+
+    `check` is then called with whether all its values are finite.
+    """
+    flag = None if check is None else found.isfinite().all()
     if found.device.type != "cuda":
-        return found.cpu().numpy
-    host = found.to("cpu", non_blocking=True)  # into pinned memory
-    arrived = torch.cuda.current_stream(found.device).record_event()
+        host, arrived = found.cpu(), None
+    else:
+        host = found.to("cpu", non_blocking=True)  # into pinned memory
+        flag = None if flag is None else flag.to("cpu", non_blocking=True)
+        arrived = torch.cuda.current_stream(found.device).record_event()
 
     def wait() -> Array:
-        arrived.synchronize()
+        if arrived is not None:
+            arrived.synchronize()
+        if check is not None and flag is not None:
+            check(flag)
         return host.numpy()
 
     return wait
@@ -171,6 +184,7 @@ class _Embedding:
         self._elmo = elmo
         self._choice = choice
         self._dtype: torch.dtype = getattr(torch, layout.dtype)
+        self._can_overflow = can_overflow(self._dtype) or can_overflow(elmo.reader.bilm.dtype)
         self._options = BatchOptions(batch_tokens=batch_tokens)
         if elmo.device.type == "cuda":
             self.chunk_tokens = max(1, CHUNK_BYTES_CUDA // layout.row_bytes)
@@ -199,7 +213,20 @@ class _Embedding:
             lambda rows: elmo.start_state(len(rows)),
             self._dtype,
         )
-        return _fetch(found)
+        return _fetch(found, self._check if self._can_overflow else None)
+
+    def _check(self, is_finite: bool | Tensor) -> None:
+        """Raise an `ElmoxError` where vectors have left the range of a precision."""
+        dtype = self._elmo.reader.bilm.dtype
+        if can_overflow(dtype):
+            require_finite(is_finite, "vectors", dtype)
+        elif not is_finite:
+            name = str(self._dtype).removeprefix("torch.")
+            largest = torch.finfo(self._dtype).max
+            raise ElmoxError(
+                f"vectors have values beyond {largest:,.0f}, the largest of {name}: store them "
+                "with dtype='float32'"
+            )
 
     def _embed_large(self, line: Line, entry: Entry) -> None:
         """Fill the entry of a line that does not fit into a chunk, sentence by sentence."""
@@ -217,6 +244,8 @@ class _Embedding:
         choice = self._choice
 
         def write(tokens: slice, dims: slice, vectors: Tensor) -> None:
+            if self._can_overflow:
+                self._check(vectors.to(self._dtype).isfinite().all())
             own: NDArray[np.float32] = vectors.float().cpu().numpy()
             where = slice(start + tokens.start, start + tokens.stop)
             entry[..., where, dims] = own[0] if choice.single else own

@@ -32,6 +32,8 @@ from elmox.model.layer_choice import choose_layers
 from elmox.model.reader import WORDS_ENCODED_AT_ONCE, infer_layers
 from elmox.model.scalar_mix import ScalarMix
 from elmox.model.state import CarriedState, LstmState, zero_state
+from elmox.ops.derived import Derived
+from elmox.ops.torch_modes import autocast_off, not_compiled
 from elmox.text.chars import Spelling, spell_bytes
 from elmox.text.words import WordTable
 
@@ -79,8 +81,7 @@ class Elmo(nn.Module):
         stateful: whether row i starts where row i of the last call ended, as AllenNLP did.
     """
 
-    word_vectors: Tensor | None  # (V + 2, P): the cached words, begin and end of a sentence
-
+    @torch.inference_mode(False)
     def __init__(
         self,
         options_file: File | None,
@@ -123,11 +124,14 @@ class Elmo(nn.Module):
             normalize=do_layer_norm,
             dropout=dropout,
         ).requires_grad_(scalar_mix_parameters is None)
-        table = None
-        if vocab_to_cache is not None:
-            with torch.no_grad():
-                table = self._encode(spell_bytes(list(vocab_to_cache), self._num_slots))
-        self.register_buffer("word_vectors", table, persistent=False)
+        self._vocab = (
+            None
+            if vocab_to_cache is None
+            else spell_bytes(list(vocab_to_cache), self._num_slots)
+        )
+        self._word_vectors: Derived[Tensor] = Derived()
+        if self._vocab is not None:
+            self._cached_words(self._vocab)
         self._carried = CarriedState(self._fresh)
 
     def get_output_dim(self) -> int:
@@ -138,6 +142,7 @@ class Elmo(nn.Module):
         """Forget what was read: every row starts afresh at the next call."""
         self._carried.reset()
 
+    @not_compiled
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> dict[str, Any]:
         """Read a batch.
 
@@ -152,7 +157,8 @@ class Elmo(nn.Module):
             (..., T), true where there is a token.
         """
         learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
-        with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
+        with_gradients = learns and torch.is_grad_enabled()
+        with torch.set_grad_enabled(with_gradients), autocast_off(self.bilm.device):
             batch = self._looked_up(word_inputs) or self._spelled(inputs)
             lengths = token_counts(batch.mask) + 2
             layers = self._read(batch, lengths)
@@ -170,14 +176,18 @@ class Elmo(nn.Module):
         """A batch of cached words; None where there is a word that is not."""
         if word_inputs is None:
             return None
-        if self.word_vectors is None:
+        if self._vocab is None:
             _logger.warning("word_inputs are not used: there is no vocab_to_cache")
             return None
         words = word_inputs.numpy(force=True)
-        num_words = len(self.word_vectors) - 2
-        if words.size and not 0 <= words.min() <= words.max() < num_words:
+        if words.size and not 0 <= words.min() <= words.max() < len(self._vocab.lengths):
             return None
-        return _Batch(self.word_vectors, words[words > 0], words > 0)
+        return _Batch(self._cached_words(self._vocab), words[words > 0], words > 0)
+
+    def _cached_words(self, vocab: Spelling) -> Tensor:
+        """Vectors of the cached words, begin and end of a sentence, (V + 2, P)."""
+        weights = list(self.bilm.token_encoder.parameters())
+        return self._word_vectors.get(weights, lambda: self._encode(vocab))
 
     def _spelled(self, inputs: Tensor | None) -> "_Batch":
         """A batch of character ids: the character CNN runs once a distinct word."""

@@ -17,9 +17,12 @@ from tqdm import tqdm
 
 from elmox.errors import ElmoxError
 from elmox.model.bilm import default_window_tokens
+from elmox.model.finite import can_overflow, require_finite
 from elmox.model.layer_choice import LayerChoice
 from elmox.model.reader import Destination, Reader
 from elmox.model.state import LstmState
+from elmox.ops.derived import weights_fixed
+from elmox.ops.torch_modes import modes_off
 from elmox.text.batches import plan_batches, rows_without_bounds
 
 Rows: TypeAlias = NDArray[np.int64]
@@ -82,12 +85,19 @@ def encode_batches(
         return Destination(out, rows_without_bounds(own + 2, np.cumsum(own) - own, total))
 
     todo = np.flatnonzero(read)
-    for rows, out, state in _read(reader, sentences, todo, choice, options, start, into):
-        if keep_state is not None:
-            keep_state(rows, state)
-        values = out[0, :-1] if choice.single else out[:, :-1]
-        for row, own in zip(rows.tolist(), _split(values, lengths[rows], options), strict=True):
-            results[row] = finish(own)
+    dtype = reader.bilm.dtype
+    flags: list[Tensor] = []
+    with modes_off(reader.bilm.device), weights_fixed():
+        for rows, out, state in _read(reader, sentences, todo, choice, options, start, into):
+            if keep_state is not None:
+                keep_state(rows, state)
+            values = out[0, :-1] if choice.single else out[:, :-1]
+            if can_overflow(dtype):
+                flags.append(values.isfinite().all().to(reader.bilm.device))
+            for row, own in zip(rows.tolist(), _split(values, lengths[rows], options), strict=True):
+                results[row] = finish(own)
+        if flags:  # all at once: a GPU is waited for
+            require_finite(torch.stack(flags).all(), "vectors", dtype)
     return results
 
 
@@ -106,16 +116,17 @@ def encode_rows(
     lengths = _lengths(sentences)
     total, first = int(lengths.sum()), np.cumsum(lengths) - lengths
     shape = (total + 1, choice.num_chosen, reader.bilm.config.dim)  # one more for what is cut
-    found = torch.empty(shape, device=reader.bilm.device, dtype=dtype)
+    with modes_off(reader.bilm.device), weights_fixed():
+        vectors = torch.empty(shape, device=reader.bilm.device, dtype=dtype)
 
-    def into(rows: Rows, device: torch.device) -> Destination:
-        places = rows_without_bounds(lengths[rows] + 2, first[rows], total)
-        return Destination(found.transpose(0, 1), places)
+        def into(rows: Rows, device: torch.device) -> Destination:
+            places = rows_without_bounds(lengths[rows] + 2, first[rows], total)
+            return Destination(vectors.transpose(0, 1), places)
 
-    todo = np.flatnonzero(lengths)
-    for _ in _read(reader, sentences, todo, choice, options, start, into):
-        pass
-    return found[:-1]
+        todo = np.flatnonzero(lengths)
+        for _ in _read(reader, sentences, todo, choice, options, start, into):
+            pass
+        return vectors[:-1]
 
 
 def _lengths(sentences: Sequence[Sequence[str]]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ Batches are ragged (see `text/batches.py`). Shapes: U distinct words, N tokens, 
 layers, D directions, P projection.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -23,8 +23,11 @@ from elmox.model.lstm import LstmLayer
 from elmox.model.state import LstmState
 from elmox.model.token_encoder import TokenEncoder
 from elmox.model.transfer import to_device
+from elmox.ops.derived import Derived
+from elmox.ops.lstm import LstmKernel
 from elmox.ops.packed_lstm import PackedLstm
-from elmox.ops.select import LstmKernels, why_not_fused
+from elmox.ops.select import lstm_kernel, why_not_fused
+from elmox.ops.torch_modes import modes_off
 from elmox.text.batches import time_major
 
 
@@ -49,7 +52,7 @@ class BiLm(nn.Module):
         self.token_encoder = TokenEncoder(config)
         self.lstm = nn.ModuleList(LstmLayer(config.lstm) for _ in range(config.lstm.num_layers))
         self.int8 = False  # whether the LSTMs' products run in 8-bit integers, see `infer`
-        self._kernels = LstmKernels()
+        self._kernels: Derived[list[LstmKernel]] = Derived()
 
     @property
     def device(self) -> torch.device:
@@ -102,7 +105,6 @@ class BiLm(nn.Module):
             layers.append(inputs)
         return _end_to_end(torch.stack(layers).transpose(2, 3), lengths)
 
-    @torch.no_grad()
     def infer(
         self,
         vectors: Tensor,
@@ -112,7 +114,7 @@ class BiLm(nn.Module):
         emit: Callable[[Window], None],
         window_tokens: int | None = None,
     ) -> LstmState:
-        """All layers, window by window: the fast way, without gradients.
+        """All layers, window by window: the fast way, without gradients or autocast.
 
         State is carried from window to window, forward from the left and backward from the right,
         so the result does not depend on the windows while the memory does: it never holds more than
@@ -130,6 +132,25 @@ class BiLm(nn.Module):
         Returns:
             The state after the last token of each row.
         """
+        with modes_off(vectors.device):
+            return self._infer(vectors, index, lengths, state, emit, window_tokens)
+
+    def clear_derived(self) -> None:
+        """Forget everything that was computed from the weights."""
+        for module in self.modules():
+            for value in vars(module).values():
+                if isinstance(value, Derived):
+                    value.clear()
+
+    def _infer(
+        self,
+        vectors: Tensor,
+        index: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        state: LstmState,
+        emit: Callable[[Window], None],
+        window_tokens: int | None,
+    ) -> LstmState:
         config = self.config.lstm
         device = vectors.device
         order = time_major(lengths)
@@ -139,8 +160,8 @@ class BiLm(nn.Module):
         words = to_device(index, device).expand(where.shape).gather(1, where)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
         kernels = self._kernels.get(
-            weights_version(self.lstm),
-            lambda: [layer.weights() for layer in self._layers()],
+            [weight for layer in self._layers() for weight in layer.tensors()],
+            lambda: [lstm_kernel(layer.weights(), self.int8) for layer in self._layers()],
             self.int8,
         )
         first, of_words = kernels[0], None
@@ -165,11 +186,6 @@ class BiLm(nn.Module):
 
     def _skips(self, number: int) -> bool:
         return self.config.lstm.skip_connections and number > 0
-
-
-def weights_version(module: nn.Module) -> Hashable:
-    """Changes whenever a parameter is moved or written to, so that derived values can tell."""
-    return tuple((p.data_ptr(), p._version) for p in module.parameters())
 
 
 def default_window_tokens(bilm: BiLm) -> int:

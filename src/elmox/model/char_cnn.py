@@ -15,6 +15,7 @@ from elmox.config import Activation, CharCnnConfig
 from elmox.ops.char_cnn import convolve_and_max, filter_table
 from elmox.ops.derived import Derived
 from elmox.ops.select import why_not_triton
+from elmox.ops.torch_modes import modes_off
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -137,6 +138,10 @@ class CharCnn(nn.Module):
         """
         if self._has_kernels(characters):
             return self._run_kernels(characters, lengths)
+        with modes_off(characters.device):
+            return self._look_up(characters, lengths)
+
+    def _look_up(self, characters: Tensor, lengths: Tensor) -> Tensor:
         convolutions = cast(list[nn.Conv1d], list(self.convolutions))
         tables = self._tables.get(
             [self.embedding.weight, *(c.weight for c in convolutions)],

@@ -110,6 +110,7 @@ def in_precision(checkpoint: Checkpoint, dtype: torch.dtype) -> Checkpoint:
     return replace(checkpoint, tensors=tensors, softmax=softmax, warm_state=state)
 
 
+@torch.inference_mode(False)
 def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
     """Make the network and check every array against it: names, shapes, finite values.
 
@@ -143,6 +144,7 @@ def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
     return bilm.requires_grad_(False).eval()
 
 
+@torch.inference_mode(False)
 def build_softmax(checkpoint: Checkpoint) -> FullSoftmax | AdaptiveSoftmax | None:
     """Make the output layer, if there is one, and check every array of it."""
     softmax = checkpoint.softmax

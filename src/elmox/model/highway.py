@@ -13,6 +13,7 @@ from elmox.ops.derived import Derived
 from elmox.ops.packed_highway import PackedHighway
 from elmox.ops.packed_linear import can_pack
 from elmox.ops.select import why_not_triton
+from elmox.ops.torch_modes import modes_off
 
 
 class Highway(nn.Module):
@@ -32,5 +33,8 @@ class Highway(nn.Module):
             return highway(x, carry.weight, carry.bias, transform.weight, transform.bias)
         if not torch.is_grad_enabled() and can_pack(carry.weight):
             weights = carry.weight, carry.bias, transform.weight, transform.bias
-            return self._packed.get(weights, lambda: PackedHighway(*weights))(x)
-        return torch.lerp(x, torch.relu(transform(x)), torch.sigmoid(carry(x)))
+            with modes_off(x.device):
+                packed = self._packed.get(weights, lambda: PackedHighway(*weights))
+                return packed(x.to(carry.weight.dtype))
+        gate, transformed = torch.sigmoid(carry(x)), torch.relu(transform(x))
+        return torch.lerp(x.to(gate.dtype), transformed, gate)  # autocast may have rounded them

@@ -6,6 +6,7 @@ Only words of the softmax's vocabulary can be predicted; every other word of a t
 Shapes: n words of a sentence, D directions, V words of the vocabulary.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from elmox.errors import ElmoxError
 from elmox.model.batched import BATCH_TOKENS, BatchOptions
 from elmox.model.checkpoint import Checkpoint, build_softmax
 from elmox.model.evaluation import Evaluation
+from elmox.model.finite import require_finite
 from elmox.model.layer_choice import choose_layers
 from elmox.model.next_word import Spans, next_word_log_probs
 from elmox.model.perplexity import stream_nll
@@ -28,6 +30,8 @@ from elmox.model.reader import Reader
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax
 from elmox.model.state import LstmState
 from elmox.model.text_stream import TextStream
+from elmox.ops.derived import weights_fixed
+from elmox.ops.torch_modes import modes_off
 from elmox.text.batches import plan_batches
 from elmox.text.vocab import END_ID, SPECIAL_WORDS, UNKNOWN_ID, Vocab
 
@@ -83,6 +87,7 @@ def position_of_blank(sentence: Sequence[str]) -> int:
     return list(sentence).index(BLANK)
 
 
+@torch.inference_mode(False)
 def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageModel":
     """Put a checkpoint's softmax, which is read and checked now, behind its biLM."""
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
@@ -109,7 +114,8 @@ class LanguageModel:
     @property
     def softmax(self) -> FullSoftmax | AdaptiveSoftmax:
         """The output layer: in its own precision, on the biLM's device."""
-        return self._softmax.to(self.reader.bilm.device)
+        with torch.inference_mode(False):
+            return self._softmax.to(self.reader.bilm.device)
 
     def score(
         self,
@@ -127,7 +133,7 @@ class LanguageModel:
         budget = options.batch_tokens or BATCH_TOKENS.get(bilm.device.type, 4096)
         quiet = not options.show_progress_bar
         found: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
-        with tqdm(total=len(lengths), unit="sentence", disable=quiet) as progress:
+        with tqdm(total=len(lengths), unit="sentence", disable=quiet) as progress, weights_fixed():
             for batch in plan_batches(lengths, budget, options.batch_size):
                 log_probs, _ = next_word_log_probs(
                     bilm,
@@ -137,8 +143,9 @@ class LanguageModel:
                     Spans(starts[batch], starts[batch], lengths[batch]),
                     start(len(batch)),
                 )
-                ends = np.cumsum(lengths[batch])[:-1]
-                for row, own in zip(batch, np.split(log_probs.cpu().numpy(), ends, 1), strict=True):
+                scores, ends = log_probs.cpu().numpy(), np.cumsum(lengths[batch])[:-1]
+                require_finite(bool(np.isfinite(scores).all()), "log-probabilities", bilm.dtype)
+                for row, own in zip(batch, np.split(scores, ends, 1), strict=True):
                     found[row] = own.copy()
                 progress.update(len(batch))
         unknown = (stream == UNKNOWN_ID) | (stream >= len(self.vocab))
@@ -147,7 +154,6 @@ class LanguageModel:
             for sentence, own, mark in zip(sentences, found, marks, strict=False)
         ]
 
-    @torch.no_grad()
     def predict(
         self,
         sentence: Sequence[str],
@@ -158,6 +164,17 @@ class LanguageModel:
     ) -> list[Prediction]:
         """The likeliest words at a position; see `Elmo.predict`."""
         self._check(sentence, position, k, direction)
+        with modes_off(self.reader.bilm.device):
+            return self._predict(sentence, position, start, k, direction)
+
+    def _predict(
+        self,
+        sentence: Sequence[str],
+        position: int,
+        start: StartState,
+        k: int,
+        direction: Direction,
+    ) -> list[Prediction]:
         left, right = sentence[:position], sentence[position + 1 :]
         top = choose_layers("top", self.reader.bilm.config.num_layers, {})
         # Both sides as sentences of their own: the forward stack's output at the end of the left
@@ -168,6 +185,7 @@ class LanguageModel:
         context = {"left": [before[:dim]], "right": [after[dim:]]}
         wanted = context.get(direction) or context["left"] + context["right"]
         log_probs: Tensor = self.softmax.log_probs(torch.stack(wanted))
+        require_finite(log_probs.isfinite().all(), "log-probabilities", self.reader.bilm.dtype)
         # <UNK> stands for so many words that it would hide all others, the more so when squared.
         first = len(SPECIAL_WORDS)
         total = log_probs[:, first:].sum(0)
@@ -190,7 +208,8 @@ class LanguageModel:
         if num_rows < 1:
             raise ElmoxError(f"num_rows={num_rows}: expected at least 1")
         stream = text.ids()
-        with tqdm(total=len(stream) - 1, unit="token", disable=not show_progress_bar) as progress:
+        quiet = not show_progress_bar
+        with tqdm(total=len(stream) - 1, unit="token", disable=quiet) as progress, weights_fixed():
             nll = stream_nll(
                 self.reader.bilm,
                 self.softmax,
@@ -199,6 +218,8 @@ class LanguageModel:
                 num_rows,
                 progress=progress.update,
             )
+        total = nll.forward + (nll.backward or 0.0)
+        require_finite(math.isfinite(total), "log-probabilities", self.reader.bilm.dtype)
         return Evaluation(nll, text.num_sentences, text.num_characters, text.num_unknown_bytes)
 
     def _check(self, sentence: Sequence[str], position: int, k: int, direction: str) -> None:

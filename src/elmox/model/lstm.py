@@ -39,6 +39,11 @@ class LstmLayer(nn.Module):
         constant[:, c : 2 * c] = self.config.forget_bias
         return self.bias + constant
 
+    def tensors(self) -> list[Tensor]:
+        """The stored weights."""
+        stored = self.input_weight, self.recurrent_weight, self.bias, self.projection
+        return [tensor for tensor in stored if tensor is not None]
+
     def weights(self) -> LstmWeights:
         """What a fast kernel needs."""
         return LstmWeights(

@@ -24,6 +24,7 @@ from torch import Tensor
 from elmox.model.bilm import BiLm, Window
 from elmox.model.softmax import OutputLayer
 from elmox.model.state import LstmState
+from elmox.ops.torch_modes import modes_off
 from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
 
 Ids: TypeAlias = NDArray[np.int64]
@@ -48,7 +49,6 @@ class Spans:
         return np.stack([np.repeat(start, self.lengths) + within for start in starts])
 
 
-@torch.no_grad()
 def next_word_log_probs(
     bilm: BiLm, softmax: OutputLayer, encode: Encode, stream: Stream, spans: Spans, state: LstmState
 ) -> tuple[Tensor, LstmState]:
@@ -66,6 +66,13 @@ def next_word_log_probs(
     Returns:
         Log-probabilities (D, N) in the order of `spans.positions`, and the state after the spans.
     """
+    with modes_off(bilm.device):
+        return _next_word_log_probs(bilm, softmax, encode, stream, spans, state)
+
+
+def _next_word_log_probs(
+    bilm: BiLm, softmax: OutputLayer, encode: Encode, stream: Stream, spans: Spans, state: LstmState
+) -> tuple[Tensor, LstmState]:
     places = spans.positions(bilm.config.lstm.num_directions)
     inputs = stream[places + np.array([[0], [1]])[: len(places)]].astype(np.int64)
     targets = stream[places + np.array([[1], [0]])[: len(places)]].astype(np.int64)

@@ -12,11 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.model.bilm import BiLm, Window, weights_version
+from elmox.model.bilm import BiLm, Window
 from elmox.model.layer_choice import LayerChoice
 from elmox.model.state import LstmState, zero_state
 from elmox.model.transfer import to_device
 from elmox.model.word_cache import WordCache
+from elmox.ops.derived import WeightsWatch
+from elmox.ops.torch_modes import modes_off
 from elmox.text.batches import index_sentences
 from elmox.text.words import WordIndexer
 
@@ -65,22 +67,23 @@ def infer_layers(
 
     Where a destination is given, its tensor is filled and returned.
     """
-    config = bilm.config
-    if into is None:
-        shape = (choice.num_chosen, len(index), config.dim)
-        out, rows = torch.empty(shape, device=vectors.device, dtype=vectors.dtype), None
-    else:
-        out, rows = into.out, to_device(into.rows, vectors.device)
-    halves = out.view(*out.shape[:2], config.lstm.num_directions, -1)
+    with modes_off(vectors.device):
+        config = bilm.config
+        if into is None:
+            shape = (choice.num_chosen, len(index), config.dim)
+            out, rows = torch.empty(shape, device=vectors.device, dtype=vectors.dtype), None
+        else:
+            out, rows = into.out, to_device(into.rows, vectors.device)
+        halves = out.view(*out.shape[:2], config.lstm.num_directions, -1)
 
-    def collect(window: Window) -> None:
-        chosen = choice.apply(window.layers).to(out.device, out.dtype)
-        where = window.places if rows is None else rows[window.places]
-        for direction, places in enumerate(where.to(out.device)):
-            halves[:, places, direction] = chosen[:, direction]
+        def collect(window: Window) -> None:
+            chosen = choice.apply(window.layers).to(out.device, out.dtype)
+            where = window.places if rows is None else rows[window.places]
+            for direction, places in enumerate(where.to(out.device)):
+                halves[:, places, direction] = chosen[:, direction]
 
-    final = bilm.infer(vectors, index, lengths, state, collect, window_tokens)
-    return out, final
+        final = bilm.infer(vectors, index, lengths, state, collect, window_tokens)
+        return out, final
 
 
 class Reader:
@@ -90,6 +93,7 @@ class Reader:
         self.bilm = bilm
         self.indexer = indexer
         self.cache = WordCache(self._encode, cached_words)
+        self._watch = WeightsWatch()
 
     def zero_state(self, num_rows: int) -> LstmState:
         """The state of rows that have read nothing, on the model's device."""
@@ -97,9 +101,17 @@ class Reader:
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
         """Context-independent vectors of distinct words, (U, P), without gradients."""
-        return self.cache.vectors(words, weights_version(self.bilm.token_encoder))
+        encoder = self.bilm.token_encoder
+        with modes_off(self.bilm.device):
+            version = self._watch.version([*encoder.parameters(), *encoder.buffers()])
+            return self.cache.vectors(words, version)
 
-    @torch.no_grad()
+    def clear_cache(self) -> None:
+        """Forget everything that was computed from the weights."""
+        self.cache.clear()
+        self._watch.clear()
+        self.bilm.clear_derived()
+
     def read(
         self,
         sentences: Sequence[Sequence[str]],
@@ -126,7 +138,6 @@ class Reader:
         )
         return RaggedVectors(values, batch.lengths), final
 
-    @torch.no_grad()
     def read_long(
         self,
         sentence: Sequence[str],
@@ -168,9 +179,8 @@ class Reader:
     def _encode(self, words: Sequence[str]) -> Tensor:
         on_gpu = self.bilm.device.type == "cuda"
         size = WORDS_ENCODED_AT_ONCE_CUDA if on_gpu else WORDS_ENCODED_AT_ONCE
-        with torch.no_grad():
-            parts = [
-                self.bilm.token_encoder(self.indexer(words[i : i + size]))
-                for i in range(0, len(words), size)
-            ]
+        parts = [
+            self.bilm.token_encoder(self.indexer(words[i : i + size]))
+            for i in range(0, len(words), size)
+        ]
         return torch.cat(parts)

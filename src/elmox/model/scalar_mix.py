@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from elmox.config import LARGEST_FLOAT32
 from elmox.errors import ElmoxError
 
 
@@ -20,6 +21,10 @@ class Mix:
 
     weights: tuple[float, ...]  # w, before the softmax
     gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_finite("mix weights", self.weights)
+        _require_finite("gamma", [self.gamma])
 
     def coefficients(self) -> Tensor:
         """gamma * softmax(w), one number per layer."""
@@ -58,6 +63,10 @@ class ScalarMix(nn.Module):
             raise ElmoxError(
                 f"{len(weights)} mix weights for {num_layers} layers: give one a layer"
             )
+        if weights is not None:
+            _require_finite("mix weights", weights)
+        if not 0 <= dropout <= 1:
+            raise ElmoxError(f"dropout is {dropout}, expected a number from 0 to 1")
         if weights is not None and top_only:
             raise ElmoxError("top_only has no mix weights: leave `weights` out")
         self.num_layers = num_layers
@@ -109,6 +118,12 @@ class ScalarMix(nn.Module):
         else:
             rows = self.weights.tolist()
         return [Mix(tuple(w), g) for w, g in zip(rows, self.gamma.tolist(), strict=True)]
+
+
+def _require_finite(name: str, numbers: Sequence[float]) -> None:
+    for number in numbers:
+        if not abs(number) <= LARGEST_FLOAT32:  # neither is NaN
+            raise ElmoxError(f"{name}: {number} is not a finite number of float32")
 
 
 def _normalized(layers: Tensor, mask: Tensor | None) -> Tensor:

@@ -71,6 +71,7 @@ class CarriedState:
         """Forget everything."""
         self._state = self._fresh(0)
 
+    @torch.inference_mode(False)
     def start(self, rows: NDArray[np.int64]) -> LstmState:
         """The state in which some rows go on."""
         missing = int(rows.max(initial=-1)) + 1 - self._state.num_rows
@@ -79,6 +80,7 @@ class CarriedState:
         self._state = here.append(new)
         return self._state.rows(self._index(rows))
 
+    @torch.inference_mode(False)
     def keep(self, rows: NDArray[np.int64], state: LstmState) -> None:
         """Remember where some rows are now. No gradient flows back into an earlier call."""
         detached = LstmState(state.hidden.detach(), state.cell.detach())
@@ -93,7 +95,8 @@ def zero_state(
 ) -> LstmState:
     """The state of rows that have read nothing yet."""
     shape = (config.num_layers, config.num_directions, num_rows)
-    return LstmState(
-        torch.zeros(*shape, config.projection_dim, device=device, dtype=dtype),
-        torch.zeros(*shape, config.cell_dim, device=device, dtype=dtype),
-    )
+    with torch.inference_mode(False):  # it may be kept for later calls
+        return LstmState(
+            torch.zeros(*shape, config.projection_dim, device=device, dtype=dtype),
+            torch.zeros(*shape, config.cell_dim, device=device, dtype=dtype),
+        )

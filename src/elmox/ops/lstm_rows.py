@@ -28,6 +28,7 @@ from torch.autograd.function import once_differentiable
 from elmox.ops.lstm import LstmWeights
 from elmox.ops.lstm_pointwise import Step, clipped, zero_beyond_
 from elmox.ops.select import lstm_pointwise, why_not_fused
+from elmox.ops.torch_modes import autocast_off
 
 
 class _Kept(NamedTuple):
@@ -104,6 +105,11 @@ class _LstmRows(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        with autocast_off(ctx.saved_tensors[0].device):  # which some leave on while going back
+            return _LstmRows._backward(ctx, *grads)
+
+    @staticmethod
+    def _backward(ctx: Any, *grads: Tensor | None) -> Any:
         inputs, hidden, cell, *rest = ctx.saved_tensors
         weights, kept = LstmWeights(*rest[:4], *ctx.clips), _Kept(*rest[4:])
         found = _unroll(kept, cell, weights, grads)

@@ -13,16 +13,13 @@
 | tasks: CRF, LSTMs | elsewhere | plain torch, which also reads GRUs |
 
 The environment variable ELMOX_KERNELS forces one: `torch` turns Triton off, `pointwise` only the
-fused kernels. Kernels may hold copies of the weights. `LstmKernels` makes them when they are first
-needed and makes them anew when the weights have changed.
+fused kernels. Kernels may hold copies of the weights: keep them in a `Derived`.
 """
 
 import os
 import shutil
-from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -113,26 +110,3 @@ def _forced() -> str:
     if value not in _FORCED:
         raise ElmoxError(f"{FORCE}={value}: expected torch or pointwise, or nothing for the best")
     return value
-
-
-class LstmKernels:
-    """The kernels of a stack of layers. Copies and pickles of it start empty."""
-
-    def __init__(self) -> None:
-        self._version: Hashable = None
-        self._kernels: list[LstmKernel] = []
-
-    def get(
-        self,
-        version: Hashable,
-        weights: Callable[[], Sequence[LstmWeights]],
-        int8: bool = False,
-    ) -> list[LstmKernel]:
-        """Kernels for this version of the weights."""
-        if (version, int8) != self._version:
-            self._kernels = [lstm_kernel(layer, int8) for layer in weights()]
-            self._version = (version, int8)
-        return self._kernels
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_version": None, "_kernels": []}

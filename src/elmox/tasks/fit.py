@@ -177,8 +177,6 @@ class _Fit:
             if recipe.clip_norm:
                 torch.nn.utils.clip_grad_norm_(self._parameters.values(), recipe.clip_norm)
             self._optimizer.step()
-            if self._fused:  # which does not say that the weights are others now
-                torch.autograd.graph.increment_version(self._parameters.values())
             total += loss.detach()
             pace.updated()
         mean = float(total) / len(batches)
