@@ -24,6 +24,7 @@ from elmox.model.state import LstmState
 from elmox.model.token_encoder import TokenEncoder
 from elmox.model.transfer import to_device
 from elmox.ops.derived import Derived
+from elmox.ops.fork_gate import computing
 from elmox.ops.lstm import LstmKernel
 from elmox.ops.packed_lstm import PackedLstm
 from elmox.ops.select import lstm_kernel, why_not_fused
@@ -159,26 +160,28 @@ class BiLm(nn.Module):
         where = to_device(places, device)
         words = to_device(index, device).expand(where.shape).gather(1, where)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
-        kernels = self._kernels.get(
-            [weight for layer in self._layers() for weight in layer.tensors()],
-            lambda: [lstm_kernel(layer.weights(), self.int8) for layer in self._layers()],
-            self.int8,
-        )
-        first, of_words = kernels[0], None
-        if isinstance(first, PackedLstm):
-            of_words = first.of_words(vectors, where.shape[1], len(lengths))
+        with computing():
+            kernels = self._kernels.get(
+                [weight for layer in self._layers() for weight in layer.tensors()],
+                lambda: [lstm_kernel(layer.weights(), self.int8) for layer in self._layers()],
+                self.int8,
+            )
+            first, of_words = kernels[0], None
+            if isinstance(first, PackedLstm):
+                of_words = first.of_words(vectors, where.shape[1], len(lengths))
         window_tokens = window_tokens or default_window_tokens(self)
         for steps, start, stop in _windows(order.step_sizes, window_tokens):
-            inputs = vectors[words[:, start:stop]]  # (D, n, P)
-            layers = [inputs]
-            for number, kernel in enumerate(kernels):
-                if number == 0 and of_words is not None:
-                    outputs = of_words(words[:, start:stop], steps, hidden[0], cell[0])
-                else:
-                    outputs = kernel(inputs, steps, hidden[number], cell[number])
-                inputs = outputs.add_(inputs) if self._skips(number) else outputs
-                layers.append(inputs)
-            emit(Window(torch.stack(layers), where[:, start:stop]))
+            with computing():
+                inputs = vectors[words[:, start:stop]]  # (D, n, P)
+                layers = [inputs]
+                for number, kernel in enumerate(kernels):
+                    if number == 0 and of_words is not None:
+                        outputs = of_words(words[:, start:stop], steps, hidden[0], cell[0])
+                    else:
+                        outputs = kernel(inputs, steps, hidden[number], cell[number])
+                    inputs = outputs.add_(inputs) if self._skips(number) else outputs
+                    layers.append(inputs)
+                emit(Window(torch.stack(layers), where[:, start:stop]))
         return LstmState(hidden[:, :, back], cell[:, :, back])
 
     def _layers(self) -> list[LstmLayer]:

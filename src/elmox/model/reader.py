@@ -18,6 +18,7 @@ from elmox.model.state import LstmState, zero_state
 from elmox.model.transfer import to_device
 from elmox.model.word_cache import WordCache
 from elmox.ops.derived import WeightsWatch
+from elmox.ops.fork_gate import computing
 from elmox.ops.torch_modes import modes_off
 from elmox.text.batches import index_sentences
 from elmox.text.words import WordIndexer
@@ -179,8 +180,9 @@ class Reader:
     def _encode(self, words: Sequence[str]) -> Tensor:
         on_gpu = self.bilm.device.type == "cuda"
         size = WORDS_ENCODED_AT_ONCE_CUDA if on_gpu else WORDS_ENCODED_AT_ONCE
-        parts = [
-            self.bilm.token_encoder(self.indexer(words[i : i + size]))
-            for i in range(0, len(words), size)
-        ]
+        parts = []
+        for start in range(0, len(words), size):
+            with computing():
+                part = self.indexer(words[start : start + size])
+                parts.append(self.bilm.token_encoder(part))
         return torch.cat(parts)
