@@ -36,5 +36,5 @@ class Highway(nn.Module):
             with modes_off(x.device):
                 packed = self._packed.get(weights, lambda: PackedHighway(*weights))
                 return packed(x.to(carry.weight.dtype))
-        gate, transformed = torch.sigmoid(carry(x)), torch.relu(transform(x))
+        transformed, gate = torch.relu(transform(x)), torch.sigmoid(carry(x))
         return torch.lerp(x.to(gate.dtype), transformed, gate)  # autocast may have rounded them
