@@ -32,6 +32,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/prepare.py
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/weights_check.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -48,7 +48,7 @@ def test_mixes(number: float, tiny: Path) -> None:
 
 @pytest.mark.parametrize("dropout", [math.nan, -0.1, 1.5])
 def test_dropout(dropout: float) -> None:
-    with pytest.raises(ElmoxError, match="dropout is .*, expected a number from 0 to 1"):
+    with pytest.raises(ElmoxError, match=r"dropout is .*, expected a number from 0 to 1"):
         ScalarMix(3, dropout=dropout)
 
 

@@ -138,7 +138,8 @@ class Tagger(nn.Module):
     def forward(self, sentences: list[list[str]]) -> Tensor:
         out = self.embed(sentences)
         scores: Tensor = self.linear(torch.tanh(out.mixes[0]))
-        return scores * out.mask[..., None]
+        masked: Tensor = scores * out.mask[..., None]
+        return masked
 
 
 @pytest.mark.parametrize("trainable", [False, True])

@@ -15,7 +15,7 @@ from elmox.model.highway import Highway
 from elmox.model.lstm import LstmLayer
 from elmox.ops.derived import Derived
 from elmox.ops.int8_linear import why_not_int8
-from elmox.ops.lstm import BatchedLstm, LstmKernel, LstmWeights
+from elmox.ops.lstm import BatchedLstm, LstmKernel
 from elmox.ops.lstm_pointwise import TorchPointwise
 from elmox.ops.packed_linear import PackedLinear, can_pack
 from elmox.ops.packed_lstm import LEAST_TABLE_INPUT, PackedLstm

@@ -125,9 +125,7 @@ class Elmo(nn.Module):
             dropout=dropout,
         ).requires_grad_(scalar_mix_parameters is None)
         self._vocab = (
-            None
-            if vocab_to_cache is None
-            else spell_bytes(list(vocab_to_cache), self._num_slots)
+            None if vocab_to_cache is None else spell_bytes(list(vocab_to_cache), self._num_slots)
         )
         self._word_vectors: Derived[Tensor] = Derived()
         if self._vocab is not None:

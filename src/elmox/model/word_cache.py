@@ -68,9 +68,7 @@ class WordCache:
             if version != self._version:
                 self._forget()
                 self._version = version
-            slots = np.fromiter(
-                map(self._slots.get, words, repeat(_UNKNOWN)), np.int64, len(words)
-            )
+            slots = np.fromiter(map(self._slots.get, words, repeat(_UNKNOWN)), np.int64, len(words))
             is_known = slots != _UNKNOWN
             self._time += 1
             self._used[slots[is_known]] = self._time

@@ -2,13 +2,14 @@
 
 torch counts the writes to a tensor, but not all of them: fused optimizers, `p.data.copy_(...)` and
 NumPy views change weights and not the count. So the weights themselves are compared with what they
-were when the value was made:
+were when the value was made. Addresses, shapes, types and counts are always compared, and of the
+contents:
 
-| weights | what is compared |
+| weights | elements that are compared |
 |---|---|
-| learned (`requires_grad`), or without a count of writes (inference tensors) | every element |
-| frozen, up to `SMALL` elements | every element |
-| frozen, larger | address, shape, type, count of writes, and one element in `STRIDE` |
+| learned (`requires_grad`), or without a count of writes (inference tensors) | all |
+| frozen, up to `SMALL` elements | all |
+| frozen, larger | one element in `STRIDE`, but at least `LEAST_SAMPLES` |
 
 Optimizers, moving averages and loaders write whole tensors, which changes the sampled elements,
 too. A write to a few elements of a large frozen tensor behind torch's back can be missed;
@@ -30,7 +31,8 @@ from elmox.ops.torch_modes import modes_off
 T = TypeVar("T")
 
 SMALL = 2**13
-STRIDE = 1021  # a prime: the samples fall on all columns of a matrix in turn
+STRIDE = 2**13 - 1
+LEAST_SAMPLES = 64
 _ALONE = 2**16  # elements that are compared where they are; fewer are gathered first
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -85,9 +87,7 @@ class Derived(Generic[T]):
         self._watch = WeightsWatch()
         self._kept: tuple[Hashable, T] | None = None
 
-    def get(
-        self, weights: Sequence[Tensor], make: Callable[[], T], options: Hashable = None
-    ) -> T:
+    def get(self, weights: Sequence[Tensor], make: Callable[[], T], options: Hashable = None) -> T:
         """Return what `make` makes of these weights; it is called again once they have changed.
 
         Args:
@@ -149,8 +149,10 @@ def _compared(weight: Tensor) -> Tensor:
     bits = weight.detach().view(_BITS[weight.element_size()])  # bits: NaN is equal to itself
     if not weight.is_contiguous():
         return bits
-    counted = not (weight.requires_grad or weight.is_inference())
-    return bits.view(-1)[:: STRIDE if counted and weight.numel() > SMALL else 1]
+    if weight.requires_grad or weight.is_inference() or weight.numel() <= SMALL:
+        return bits.view(-1)
+    stride = min(STRIDE, weight.numel() // LEAST_SAMPLES) | 1  # odd: on all columns in turn
+    return bits.view(-1)[::stride]
 
 
 def _gathered(views: Sequence[Tensor]) -> Tensor:

@@ -49,7 +49,7 @@ def not_compiled(function: Callable[P, T]) -> Callable[P, T]:
         if not torch.compiler.is_compiling():
             return function(*args, **kwargs)
         if not disabled:
-            disabled.append(torch.compiler.disable(function))
+            disabled.append(torch.compiler.disable(function))  # type: ignore[no-untyped-call]
         return disabled[0](*args, **kwargs)
 
     return run

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmox.ops.derived import weights_fixed
 from elmox.tasks.layer_batches import StoredLayers
 from elmox.tasks.model import TaskModel
 from elmox.tasks.task import Task
@@ -111,8 +112,9 @@ def answers_to(model: TaskModel, data: TaskData, batch_size: int = 64) -> list[A
     """What a model says about every example, in the order of the data."""
     model.eval()
     found: list[Any] = [None] * len(data.examples)
-    for chosen in data.in_order(batch_size):
-        batch, examples = data.batch(chosen, model.device)
-        for place, answer in zip(chosen.tolist(), model.answers(batch, examples), strict=True):
-            found[place] = answer
+    with weights_fixed():
+        for chosen in data.in_order(batch_size):
+            batch, examples = data.batch(chosen, model.device)
+            for place, answer in zip(chosen.tolist(), model.answers(batch, examples), strict=True):
+                found[place] = answer
     return found

@@ -24,6 +24,7 @@ from elmox.model.checkpoint import Checkpoint, Softmax, build_bilm
 from elmox.model.perplexity import StreamNll, stream_nll
 from elmox.model.softmax import softmax_from_tensors
 from elmox.model.state import LstmState, zero_state
+from elmox.ops.derived import weights_fixed
 from elmox.train.corpus import Corpus
 from elmox.train.distributed import Processes
 from elmox.train.keys import mixed_seed
@@ -175,7 +176,8 @@ class Trainer:
             return vectors
 
         stream = valid.read(0, valid.num_positions + 1)
-        return stream_nll(self.bilm, self.softmax, encode, stream, num_rows)
+        with weights_fixed():
+            return stream_nll(self.bilm, self.softmax, encode, stream, num_rows)
 
     def model(self) -> Checkpoint:
         """The model as it is now."""
