@@ -117,6 +117,8 @@ class Optimizer:
                 triton.adamw(p, moments, gradient.values, gradient.rows, brake, numbers)
         if whole:
             _fused_adamw(whole, recipe, lr, time, divisor, skip)
+        # Neither kernel tells torch, and whoever keeps something made of the weights asks torch.
+        torch.autograd.graph.increment_version([self._parameters[name] for name in gradients])
 
 
 def _adagrad(p: Tensor, slots: Slots, gradient: Gradient, lr: float) -> None:
