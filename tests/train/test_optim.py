@@ -171,6 +171,9 @@ def test_schedule() -> None:
     assert rates[54] == pytest.approx(0.55)
     assert rates[104] == pytest.approx(0.1)
     assert rates[4:] == sorted(rates[4:], reverse=True)
+    stable = OptimRecipe(lr=1.0, warmup=2, schedule="wsd", decay_steps=4, final_lr=0.2)
+    rates = [learning_rate(stable, step, 10) for step in range(10)]
+    assert rates == pytest.approx([0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4])
     constant = OptimRecipe(lr=0.2)
     assert {learning_rate(constant, step, 10) for step in range(10)} == {0.2}
 

@@ -14,7 +14,7 @@ from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
 from elmox.text.words import WordTable
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.prepare import PrepareOptions, prepare_corpus
-from elmox.train.rows import Batch, Rows, deal_rows, pinned
+from elmox.train.rows import Batch, ResetAt, Rows, deal_rows, pinned
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 def _rows(
-    corpus: Corpus, num_rows: int, num_steps: int, directions: int = 2, reset: float = 0.0
+    corpus: Corpus,
+    num_rows: int,
+    num_steps: int,
+    directions: int = 2,
+    reset: float = 0.0,
+    reset_at: ResetAt = "anywhere",
 ) -> Rows:
     return Rows(
         corpus.train,
@@ -34,6 +39,7 @@ def _rows(
         num_directions=directions,
         seed=3,
         reset=reset,
+        reset_at=reset_at,
     )
 
 
@@ -176,6 +182,26 @@ def test_some_rows_begin_from_nothing(corpus: Corpus) -> None:
     assert share is not None
     np.testing.assert_array_equal(share, drawn[7, 20:30])
     assert _rows(corpus, 4, 8).read(0, np.arange(4)).kept is None
+
+
+def test_reset_rows_start_at_a_sentence(corpus: Corpus) -> None:
+    """In both directions; the other rows read what they would read anyway."""
+    plain = _rows(corpus, num_rows=50, num_steps=4, reset=0.3)
+    aligned = _rows(corpus, num_rows=50, num_steps=4, reset=0.3, reset_at="sentence")
+    for step in range(10):
+        expected, batch = (rows.read(step, np.arange(50)) for rows in (plain, aligned))
+        assert batch.kept is not None
+        assert expected.kept is not None
+        np.testing.assert_array_equal(batch.kept, expected.kept)
+        read = batch.words[batch.inputs]
+        assert (read[0, 0, ~batch.kept] == BEGIN_ID).all()
+        assert (read[1, 0, ~batch.kept] == END_ID).all()
+        np.testing.assert_array_equal(
+            read[:, :, batch.kept], expected.words[expected.inputs][:, :, batch.kept]
+        )
+        np.testing.assert_array_equal(
+            batch.targets[:, :, batch.kept], expected.targets[:, :, batch.kept]
+        )
 
 
 def test_what_is_to_be_prepared_is_prepared_ahead(corpus: Corpus) -> None:

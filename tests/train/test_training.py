@@ -204,6 +204,21 @@ def test_what_may_change_on_the_way(corpus: Corpus, tmp_path: Path) -> None:
         train(tiny_recipe(corpus, optim=cosine), tmp_path / "c", resume=True, device="cpu")
 
 
+def test_a_run_may_change_its_length_before_the_decay(corpus: Corpus, tmp_path: Path) -> None:
+    """With the losses of a run that had this length from the start; not once the rate falls."""
+    wsd = {"schedule": "wsd", "decay_steps": 6}
+    train(tiny_recipe(corpus, optim=wsd), tmp_path / "whole", device="cpu")
+    stable = {"schedule": "wsd", "decay_steps": 0}
+    train(
+        tiny_recipe(corpus, optim=stable, train={"max_steps": 12}), tmp_path / "out", device="cpu"
+    )
+    assert train(tiny_recipe(corpus, optim=wsd), tmp_path / "out", resume=True, device="cpu").step
+    assert losses(tmp_path / "out") == losses(tmp_path / "whole")
+    longer = tiny_recipe(corpus, optim=wsd, train={"max_steps": 40})
+    with pytest.raises(ElmoxError, match="a run in its decay cannot become longer"):
+        train(longer, tmp_path / "out", resume=True, device="cpu")
+
+
 def test_resuming_never_starts_over_where_something_was(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")

@@ -36,6 +36,7 @@ class RunProgress:
     Attributes:
         step: updates done.
         corpus: digest of the corpus it reads.
+        lr: learning rate of the last update; None before the first.
         seconds: spent training, in all its sessions.
         loss_sum, loss_count: of the steps since the last report, for the next one.
         evaluated: the step of the last held-out perplexity; 0 before the first.
@@ -47,6 +48,7 @@ class RunProgress:
 
     step: int
     corpus: str
+    lr: float | None = None
     seconds: float = 0.0
     loss_sum: float = 0.0
     loss_count: int = 0

@@ -118,7 +118,7 @@ class _Run:
     def restore(self, checkpoint: Path) -> None:
         """Go on from a checkpoint, which every process must see."""
         progress, tensors = read_checkpoint(checkpoint, self._recipe, self._progress.corpus)
-        self._trainer.restore(tensors, progress.step)
+        self._trainer.restore(tensors, progress.step, progress.lr)
         self._progress = progress
         self._say(f"going on from {checkpoint}, after {progress.step} steps")
 
@@ -204,6 +204,7 @@ class _Run:
         self._progress = replace(
             self._progress,
             step=step.step,
+            lr=step.lr,
             seconds=time.monotonic() - self._began,
             loss_sum=self._progress.loss_sum + step.loss,
             loss_count=self._progress.loss_count + 1,

@@ -35,6 +35,9 @@ def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
         return recipe.lr * (step + 1) / recipe.warmup
     if recipe.schedule == "constant":
         return recipe.lr
+    if recipe.schedule == "wsd":
+        share = min(1.0, (num_steps - step) / max(1, recipe.decay_steps))
+        return recipe.lr * (recipe.final_lr + (1.0 - recipe.final_lr) * share)
     done = (step - recipe.warmup) / max(1, num_steps - recipe.warmup)
     share = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
     return recipe.lr * (recipe.final_lr + (1.0 - recipe.final_lr) * share)

@@ -110,6 +110,8 @@ class TrainRecipe:
         reset: the share of rows that forget everything before a step. State is carried on for ever
             else, and a model that never began from nothing may do badly where it must: at the
             first words of a sentence that is embedded. The published recipe has 0.
+        reset_at: where such a row starts: `anywhere` it happens to be, or at the nearest `sentence`
+            boundary, as isolated sentences do.
         precision: of products and activations; weights are always kept in float32.
         seed: of everything that is drawn.
         freeze: parts that keep their weights (`body` is all but the softmax).
@@ -122,6 +124,7 @@ class TrainRecipe:
     accumulate: int = 1
     dropout: float = 0.1
     reset: float = 0.0
+    reset_at: Literal["anywhere", "sentence"] = "anywhere"
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 0
     freeze: Literal["nothing", "body"] = "nothing"
@@ -150,7 +153,9 @@ class OptimRecipe:
         initial_accumulator: Adagrad's sum of squares before the first step.
         betas, eps, weight_decay: AdamW's.
         warmup: updates in which the rate rises from 0.
-        schedule: `constant`, or `cosine` down to `final_lr` of the rate at the last step.
+        schedule: `constant`; `cosine` down to `final_lr` of the rate at the last step; or `wsd`
+            (warmup, stable, decay): constant, then linear down to it in the last `decay_steps`.
+        decay_steps: length of the decay of `wsd`.
         final_lr: a share of lr.
         clip_norm: the gradient's global norm is cut to this; 0 for no clipping.
         sum_over_steps: take the gradient of the mean loss times `train.steps`, as bilm-tf did. It
@@ -164,7 +169,8 @@ class OptimRecipe:
     eps: float = 1e-8
     weight_decay: float = 0.0
     warmup: int = 0
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Literal["constant", "cosine", "wsd"] = "constant"
+    decay_steps: int = 0
     final_lr: float = 0.0
     clip_norm: float = 10.0
     sum_over_steps: bool = True
@@ -175,7 +181,7 @@ class OptimRecipe:
         rate("optim.lr", self.lr)
         for name in ("initial_accumulator", "eps"):
             above(0, f"optim.{name}", getattr(self, name))
-        for name in ("warmup", "clip_norm", "weight_decay", "final_lr"):
+        for name in ("warmup", "decay_steps", "clip_norm", "weight_decay", "final_lr"):
             at_least(0, f"optim.{name}", getattr(self, name))
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ElmoxError(f"optim.betas is {self.betas}, expected from 0 to below 1")
@@ -226,15 +232,16 @@ class Recipe:
         return to_toml(asdict(self))
 
     def differences(self, other: "Recipe") -> list[str]:
-        """Names of the settings that change what is learned and differ from another recipe's.
+        """Return the names of the settings that change what is learned and differ from `other`.
 
-        The corpus is compared by its content, elsewhere. Where the rate is constant, a run may
-        become longer.
+        The corpus is compared by its content, elsewhere. The length of a run may change where its
+        learning rate up to now does not depend on it: with a constant rate, or with `wsd` before
+        the decay (`Trainer.restore` refuses a checkpoint from within the decay).
         """
         mine, others = (tomllib.loads(recipe.to_toml()) for recipe in (self, other))
         ignored = {"train.accumulate"}
-        if self.optim.schedule == other.optim.schedule == "constant":
-            ignored |= {"train.epochs", "train.max_steps"}
+        if self.optim.schedule == other.optim.schedule != "cosine":
+            ignored |= {"train.epochs", "train.max_steps", "optim.decay_steps"}
         found = []
         for part in ("model", "softmax", "train", "optim"):
             keys = dict.fromkeys([*mine[part], *others[part]])

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -31,7 +31,10 @@ from elmox.text.words import WordTable
 from elmox.train.corpus import TokenStream
 from elmox.train.keys import mixed_seed
 
+ResetAt: TypeAlias = Literal["anywhere", "sentence"]
 Number = TypeVar("Number", bound=np.generic)
+
+BOUNDARY_SEARCH = 64  # positions; a row in a longer sentence restarts in the middle of it
 
 
 def deal_rows(num_rows: int, rank: int, num_processes: int) -> NDArray[np.int64]:
@@ -73,6 +76,16 @@ def _distinct(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
     return distinct, places[ids]
 
 
+def _boundary_distance(
+    stream: TokenStream, starts: NDArray[np.int64], direction: int
+) -> NDArray[np.int64]:
+    """Return the distance (R,) from each ring position to the nearest boundary; 0 if it is far."""
+    searched = starts[:, None] + direction * np.arange(BOUNDARY_SEARCH)
+    is_boundary = stream.gather(searched % stream.num_positions + 1) == END_ID
+    distance: NDArray[np.int64] = is_boundary.argmax(1)
+    return distance
+
+
 @dataclass(frozen=True)
 class Batch:
     """One step's text, for some rows."""
@@ -102,15 +115,18 @@ class Rows:
         num_directions: int,
         seed: int,
         reset: float = 0.0,
+        reset_at: ResetAt = "anywhere",
     ) -> None:
         """`table` gives what the token encoder reads of distinct lexicon ids.
 
-        `reset` is the share of rows that begin a step from nothing; 0 for none.
+        `reset` is the share of rows that start a step from zero state; with `reset_at` "sentence"
+        such a row reads its window from the nearest sentence boundary on, as an isolated sentence
+        is read when it is embedded.
         """
         self._stream, self._table = stream, table
         self._num_rows, self._num_steps = num_rows, num_steps
         self._vocab_size, self._num_directions = vocab_size, num_directions
-        self._seed, self._reset = seed, reset
+        self._seed, self._reset, self._reset_at = seed, reset, reset_at
         # A text shorter than one step is read round and round.
         self.steps_per_epoch = max(1, stream.num_positions // (num_rows * num_steps))
         self._epoch_stream = lru_cache(maxsize=2)(self._join_shards)
@@ -123,6 +139,10 @@ class Rows:
         length = self.steps_per_epoch * window  # of a row's segment
         left = offset + rows * length + within * window
         right = offset + (rows + 1) * length - within * window
+        kept = self._kept(step, rows)
+        if kept is not None and self._reset_at == "sentence":
+            left[~kept] -= _boundary_distance(stream, left[~kept] - 1, -1)
+            right[~kept] += _boundary_distance(stream, right[~kept] - 1, 1)
         along = np.arange(window + 1)[:, None]
         places = np.stack([left - 1 + along, right - 1 - along][: self._num_directions])
         passed = stream.gather(places % stream.num_positions + 1)  # place i of the ring is i + 1
@@ -131,7 +151,7 @@ class Rows:
         targets[1:][targets[1:] == END_ID] = BEGIN_ID
         targets[targets >= self._vocab_size] = UNKNOWN_ID
         words, index = _distinct(inputs)
-        return Batch(words, self._table(words), index, targets, self._kept(step, rows))
+        return Batch(words, self._table(words), index, targets, kept)
 
     def batches(
         self,

@@ -110,6 +110,7 @@ class Trainer:
             num_directions=lstm.num_directions,
             seed=shape.seed,
             reset=shape.reset,
+            reset_at=shape.reset_at,
         )
         wanted = max(1, round(shape.epochs * self.rows.steps_per_epoch))
         self.num_steps = min(wanted, shape.max_steps or wanted)
@@ -213,8 +214,15 @@ class Trainer:
             found |= {f"optim.{name}.{slot}": tensor for slot, tensor in slots.items()}
         return found
 
-    def restore(self, tensors: Mapping[str, Tensor], step: int) -> None:
-        """Go on from what `tensors` returned after `step` updates."""
+    def restore(self, tensors: Mapping[str, Tensor], step: int, lr: float | None = None) -> None:
+        """Continue from what `tensors` returned after `step` updates, the last one at rate `lr`."""
+        planned = learning_rate(self.recipe.optim, step - 1, self.num_steps)
+        if lr is not None and lr != planned:
+            raise ElmoxError(
+                f"the checkpoint's last update had a learning rate of {lr:g}, this recipe's would "
+                f"have had {planned:g}: a run in its decay cannot become longer or shorter; resume "
+                "an earlier checkpoint, or keep train.epochs, train.max_steps and optim.decay_steps"
+            )
         shapes = {name: tensor.shape for name, tensor in self.tensors().items()}
         for name, shape in shapes.items():
             if name not in tensors or tensors[name].shape != shape:
