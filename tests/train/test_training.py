@@ -250,13 +250,11 @@ def test_a_corpus_that_was_tampered_with_is_noticed(tmp_path: Path) -> None:
 def test_what_a_kill_left_is_cleared_away(corpus: Corpus, tmp_path: Path) -> None:
     recipe, out = tiny_recipe(corpus), tmp_path / "out"
     _crash_after(17, recipe, out)
-    half = out / "checkpoints" / ".step-00000020.abcd"
+    half = out / "checkpoints" / ".step-00000020.tmp-00aabbcc"
     half.mkdir()
     (half / "trainer.safetensors").write_bytes(b"half")
     # Killed between the two renames of a replacement: the old model is in the hidden directory.
-    hidden = out / ".best.old.abcd"
-    hidden.mkdir()
-    (out / "best").rename(hidden / "best")
+    (out / "best").rename(out / ".best.old-00aabbcc")
     _crash_after_resuming(recipe, out)
     assert not list(out.glob(".best*"))
     assert not list((out / "checkpoints").glob(".*"))

@@ -7,14 +7,14 @@ bytes that go into the file, and is written while the next one is computed. Entr
 """
 
 import hashlib
-import os
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -48,6 +48,7 @@ class Summary:
     num_resumed: int  # of these, taken over from an interrupted run
     num_tokens: int  # embedded by this run
     seconds: float
+    was_complete: bool = False  # nothing was left to do
 
 
 def embed_file(
@@ -68,7 +69,8 @@ def embed_file(
     Args:
         elmo: the model.
         source: a text file, a .jsonl file, or - for stdin.
-        output: .hdf5, .parquet, or a directory of npy shards; must not exist.
+        output: .hdf5, .parquet, or a directory of npy shards. Nothing is replaced; an output that
+            the same call has made is complete.
         layers: as in `Elmo.encode_tokens`; "all" by default.
         dtype: of the numbers on disk.
         raw: lines are running text rather than tokens.
@@ -85,11 +87,18 @@ def embed_file(
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
     format = line_format(source, raw)
     settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
-    job = {**settings, "input": _identity(source), "model": fingerprint(elmo)}
+    identity, is_repeatable = _identity(source)
+    job = {**settings, "input": identity, "model": fingerprint(elmo)}
     about = {**settings, "model": elmo.found, "tokenizer": elmo.config.text.tokenizer}
     num_lines = num_tokens = 0
     with open_writer(
-        output, layout=layout, job=job, about=about, force=force, part_bytes=part_bytes
+        output,
+        layout=layout,
+        job=job,
+        about=about,
+        force=force,
+        repeatable=is_repeatable,
+        part_bytes=part_bytes,
     ) as writer:
         num_resumed = num_lines = writer.num_done
         lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done)
@@ -103,7 +112,8 @@ def embed_file(
                 progress.update(tokens)
                 num_tokens += tokens
                 num_lines += len(chunk)
-    return Summary(num_lines, num_resumed, num_tokens, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Summary(num_lines, num_resumed, num_tokens, seconds, writer.was_complete)
 
 
 def default_part_bytes(elmo: Elmo) -> int:
@@ -131,12 +141,16 @@ def _fetch(found: Tensor) -> Callable[[], Array]:
     return wait
 
 
-def _identity(source: str) -> Any:
-    """What tells this input from another. Nobody can tell one stdin from another."""
-    if source == STDIN:
-        return f"stdin {uuid.uuid4()}"
-    status = os.stat(source)
-    return [os.path.realpath(source), status.st_size, status.st_mtime_ns]
+def _identity(source: str) -> tuple[str, bool]:
+    """A digest of the input, and whether it can be read again: stdin and pipes cannot."""
+    if source == STDIN or not stat.S_ISREG(Path(source).stat().st_mode):
+        return f"stdin {uuid.uuid4()}", False
+    with open(source, "rb") as file:
+        return hashlib.file_digest(file, _new_digest).hexdigest(), True
+
+
+def _new_digest() -> "hashlib.blake2b":
+    return hashlib.blake2b(digest_size=16)
 
 
 def fingerprint(elmo: Elmo) -> str:
