@@ -10,7 +10,7 @@ import hashlib
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,17 +101,21 @@ def embed_file(
         part_bytes=part_bytes,
     ) as writer:
         num_resumed = num_lines = writer.num_done
-        lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done)
         embedding = _Embedding(elmo, choice, layout, batch_tokens)
+        # From the beginning of a chunk: vectors depend on those they are computed with, if only in
+        # their last bits.
+        num_again = _entries_of_last_chunk(writer.done_lengths(), embedding.chunk_tokens)
+        lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done - num_again)
         with (
             tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress,
             Background() as background,
         ):
             for chunk in _chunks(lines, embedding.chunk_tokens):
-                tokens = embedding.embed(chunk, writer, background)
+                tokens = embedding.embed(chunk, writer, background, num_again)
                 progress.update(tokens)
                 num_tokens += tokens
-                num_lines += len(chunk)
+                num_lines += len(chunk) - num_again
+                num_again = 0
     seconds = time.monotonic() - began
     return Summary(num_lines, num_resumed, num_tokens, seconds, writer.was_complete)
 
@@ -125,6 +129,14 @@ def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
     """Consecutive lines of at most `most_tokens` tokens together; a larger line stands alone."""
     # An empty line costs a little too: a file of blank lines must not gather in memory.
     return in_chunks(lines, lambda line: line.num_tokens + 1, most_tokens)
+
+
+def _entries_of_last_chunk(lengths: Iterable[int], most_tokens: int) -> int:
+    """Entries of the last chunk that `_chunks` makes; none if it holds one large line."""
+    num_entries, num_tokens = 0, 0
+    for chunk in in_chunks(iter(lengths), lambda length: length + 1, most_tokens):
+        num_entries, num_tokens = len(chunk), sum(chunk)
+    return 0 if num_tokens > most_tokens else num_entries
 
 
 def _fetch(found: Tensor) -> Callable[[], Array]:
@@ -191,16 +203,25 @@ class _Embedding:
         else:
             self.chunk_tokens = max(1, CHUNK_BYTES // (4 * layout.row_values))
 
-    def embed(self, chunk: list[Line], writer: VectorWriter, background: Background) -> int:
-        """Embed lines and have them written; returns how many tokens they have."""
+    def embed(
+        self, chunk: list[Line], writer: VectorWriter, background: Background, num_done: int
+    ) -> int:
+        """Embed lines and have them written, except the first `num_done`.
+
+        Returns:
+            Tokens of the lines that are written.
+        """
         lengths = np.array([line.num_tokens for line in chunk])
+        if num_done == len(chunk):
+            return 0
         if lengths[0] > self.chunk_tokens:
             background.wait()
             self._embed_large(chunk[0], writer.reserve(int(lengths[0])))
         else:
             rows = self._start([sentence for line in chunk for sentence in line.sentences])
-            background.submit(lambda: writer.append_rows(rows(), lengths))
-        return int(lengths.sum())
+            first = int(lengths[:num_done].sum())
+            background.submit(lambda: writer.append_rows(rows()[first:], lengths[num_done:]))
+        return int(lengths[num_done:].sum())
 
     def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
         """Start to embed sentences; what is returned waits for their rows, (tokens, K, D)."""

@@ -192,6 +192,11 @@ class VectorWriter:
             raise
         self.num_done = self._parts.num_entries
 
+    def done_lengths(self) -> Iterator[int]:
+        """Tokens of each entry that earlier runs left in closed parts."""
+        for index in self._parts.indexes() if self._parts is not None else ():
+            yield from index[:, 2].tolist()
+
     def append(self, vectors: Array) -> None:
         """Write the next entry, (L+1, T, D) or (T, D); T may be 0."""
         num_tokens = vectors.shape[-2] if vectors.ndim >= 2 else -1
