@@ -1,14 +1,14 @@
 """Kill `prepare`, `convert`, `embed`, `train` and `fit` before each of their operations on files.
 
-A library in front of C's (kill_points.c, built by gcc) counts what changes files under a work folder
-and sends SIGKILL before the N-th such operation: whether Python, h5py, pyarrow or safetensors does
-it. After each kill, readers must see the old output or the new one, or a clear error; the same
-command (`train`: with --resume) must then end well and leave every byte that an undisturbed run
-leaves, and no other file. Not compared: `seconds` and `tokens_per_second` in JSON, and `.launch`,
-which holds a process id.
+A library in front of C's (kill_points.c, built by gcc) counts what changes files under a work
+folder, whether Python, h5py, pyarrow or safetensors does it, and sends SIGKILL before the N-th such
+operation. After each kill, readers must see the old output or the new one, or a clear error. The
+same command (`train`: with --resume) must then end well and leave every byte that an undisturbed
+run leaves, and no other file. Not compared: `seconds` and `tokens_per_second` in JSON, and
+`.launch`, which holds a process id.
 
-    python benchmarks/kill_points.py                        # every point; half an hour
-    python benchmarks/kill_points.py --points 4 --only fit  # a few points of one command
+    python benchmarks/kill_points.py                              # every point; an hour
+    python benchmarks/kill_points.py --points 4 --only fit train  # a few points of two commands
 """
 
 import argparse
@@ -37,6 +37,8 @@ SOURCE = Path(__file__).with_suffix(".c")
 RESULTS = Path(__file__).parent / "results"
 TIMES = re.compile(rb'"(seconds|tokens_per_second)": [-+.0-9e]+')
 SMALL_PART = 2**12
+# What changes which names there are: states between these differ in the content of files only.
+NAMING = ("rename", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat")
 
 RECIPE = """
 data.dir = "{folder}/corpus"
@@ -66,8 +68,7 @@ class Scenario:
         command: its words; `IN/` and `OUT/` stand for the folder of inputs and the work folder.
         outputs: what readers read, in the work folder.
         old: commands that make an old output to be replaced.
-        resume: words that a rerun has in addition.
-        again: whether the plain command works as well, until there is something to resume.
+        resume: words that a rerun has in addition, once there is something to resume.
         exchange: whether the file system may exchange two names.
     """
 
@@ -256,7 +257,7 @@ def check_points(scenario: Scenario, inputs: Path, root: Path, num_points: int |
         scenario: the command.
         inputs: what it reads.
         root: a folder for this alone.
-        num_points: how many, evenly spread; None for all.
+        num_points: how many, evenly spread over those of `NAMING`; None for all operations.
     """
     root.mkdir()
     work, start = root / "work", root / "start"
@@ -269,9 +270,9 @@ def check_points(scenario: Scenario, inputs: Path, root: Path, num_points: int |
     if code != 0:
         raise RuntimeError(f"{scenario.name} ended with {code}:\n{said}")
     new = tree(work)
-    total = len((root / "journal").read_text().splitlines())
+    operations = [line.split()[0] for line in (root / "journal").read_text().splitlines()]
     found = Count()
-    for number in _numbers(total, num_points):
+    for number in _numbers(operations, num_points):
         _restore(start, work)
         code, said = run(inputs, work, scenario.command, number, scenario.exchange)
         if code == 0:
@@ -287,11 +288,13 @@ def check_points(scenario: Scenario, inputs: Path, root: Path, num_points: int |
     return found
 
 
-def _numbers(total: int, num_points: int | None) -> Iterator[int]:
+def _numbers(operations: Sequence[str], num_points: int | None) -> Iterator[int]:
+    """Numbers of operations, from 1 on."""
     if num_points is None:
         return iter(count(1))  # threads make a few more or less: until one survives
-    step = max(1, total - 1) / max(1, num_points - 1)
-    return iter(sorted({1 + round(i * step) for i in range(num_points)}))
+    naming = [number for number, name in enumerate(operations, 1) if name in NAMING]
+    step = (len(naming) - 1) / max(1, num_points - 1)
+    return iter(sorted({naming[round(i * step)] for i in range(num_points)}))
 
 
 def _restore(start: Path, work: Path) -> None:
@@ -355,8 +358,8 @@ def table(counts: dict[str, Count], seconds: float) -> str:
     lines = [
         "# Killed before every operation on files",
         "",
-        f"{num_bad} bad points of {num_points}. Each point is a `kill -9` of the command before one "
-        "operation that changes files (open, write, truncate, rename, exchange, unlink, mkdir, "
+        f"{num_bad} bad points of {num_points}. Each point is a `kill -9` of the command before "
+        "one operation that changes files (open, write, truncate, rename, exchange, unlink, mkdir, "
         "rmdir, chmod, fsync, flock), a look at what readers see then, and a rerun of the command. "
         "A point is bad if readers see anything but the old output, the new one or a clear error, "
         "if the rerun fails, or if it leaves any other byte or file than an undisturbed run. "
@@ -410,8 +413,10 @@ def import_all() -> None:
 def main() -> int:
     """Parse the arguments and run; 1 where there is a bad point."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--points", type=int, help="of each command, evenly spread")
-    parser.add_argument("--only", help="commands whose names contain this")
+    parser.add_argument(
+        "--points", type=int, help="of each command, among those that make, rename or remove"
+    )
+    parser.add_argument("--only", nargs="*", help="names of commands, as in the table")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -422,7 +427,7 @@ def main() -> int:
     began = time.monotonic()
     import_all()
     make_inputs(args.folder / "in")
-    chosen = [one for one in scenarios() if (args.only or "") in one.name]
+    chosen = [one for one in scenarios() if args.only is None or one.name in args.only]
     roots = [args.folder / str(number) for number in range(len(chosen))]
     check: Callable[[Scenario, Path], Count] = partial(_check, args.folder / "in", args.points)
     context = multiprocessing.get_context("fork")
