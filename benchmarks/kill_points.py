@@ -26,8 +26,10 @@ import traceback
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -54,6 +56,14 @@ NAMES = "Ada\tB-PER\nlived\tO\nin\tO\nLondon\tB-LOC\n\nParis\tB-LOC\nis\tO\nlarg
 FIT = (
     "words.dim=4", "words.filters=4", "words.min_count=1", "head.hidden=[4]", "fit.epochs=2",
     "fit.least_updates=1",
+)  # fmt: skip
+
+# The later ones are imported by torch and by elmox when they are first used.
+IMPORTED = (
+    "elmox.bulk.embed", "elmox.cli.main", "elmox.legacy.ai2", "elmox.tasks.session",
+    "elmox.train.loop", "elmox.train.prepare", "pyarrow.parquet", "pydantic.dataclasses",
+    "safetensors.torch", "torch._dynamo", "torch.fx.experimental.symbolic_shapes",
+    "torch.utils._device",
 )  # fmt: skip
 
 Tree = dict[str, bytes | None]
@@ -402,12 +412,9 @@ def start_again_with_library(folder: Path) -> int:
 
 def import_all() -> None:
     """What the commands need, so that forked processes have it at once. Nothing is computed."""
-    import elmox.bulk.embed
-    import elmox.cli.main
-    import elmox.legacy.ai2
-    import elmox.tasks.session
-    import elmox.train.loop
-    import elmox.train.prepare  # noqa: F401
+    for name in IMPORTED:
+        with suppress(ImportError):
+            import_module(name)
 
 
 def main() -> int:
