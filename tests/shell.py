@@ -3,12 +3,14 @@
 import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -116,6 +118,26 @@ def kill_after_lines(arguments: Sequence[object], path: Path, num_lines: int) ->
         time.sleep(0.01)
     process.kill()
     process.wait()
+
+
+def kill_at_rename(number: int, *arguments: object) -> None:
+    """Run `elmox ARGUMENTS`, and kill -9 it before it renames anything for that time."""
+    process = start(_be_killed_elmox, number, [*map(str, arguments)], environment())
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _be_killed_elmox(number: int, arguments: list[str], variables: dict[str, str]) -> None:
+    names = count(1)
+
+    def hook(event: str, _: object) -> None:
+        if event == "os.rename" and next(names) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.argv = ["elmox", *arguments]
+    os.environ.update(variables)
+    sys.addaudithook(hook)
+    elmox.cli.main.run()
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:

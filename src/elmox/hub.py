@@ -34,6 +34,7 @@ from elmox.legacy.recognize import read_legacy
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import LstmState
+from elmox.temporary import missing
 from elmox.tensors import read_tensors, write_tensors
 from elmox.text.vocab import SPECIAL_WORDS, read_vocab, vocab_file
 
@@ -194,9 +195,8 @@ def _located(path: str | Path | None) -> Path:
     if path == BUNDLED:
         return bundled_model()
     if isinstance(path, Path) or not _HUB_ID.fullmatch(path):
-        raise ElmoxError(
-            f"{path} does not exist: give a model directory, a checkpoint file, or {BUNDLED}"
-        )
+        advice = f"give a model directory, a checkpoint file, or {BUNDLED}"
+        raise ElmoxError(missing(where, advice))
     return _download(path)
 
 

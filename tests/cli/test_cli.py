@@ -1,6 +1,7 @@
 """The command line: every verb does what it says, and what it writes is what the library gives."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -22,10 +23,20 @@ from checkpoints import (
     write_word_model,
 )
 from safetensors.torch import load_file
-from shell import command, environment, run_elmox, run_here, run_in_new_python, tree
+from shell import (
+    assert_one_line,
+    command,
+    environment,
+    kill_at_rename,
+    run_elmox,
+    run_here,
+    run_in_new_python,
+    tree,
+)
 
 from elmox import __version__
 from elmox.elmo import Elmo
+from elmox.errors import ElmoxError
 
 TOKENS = [["The", "cat", "sat", "."], [], ["naïve", "天"], ["a"]]
 
@@ -251,6 +262,48 @@ def test_convert_force(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         before = tree(tmp_path)
         assert run_here(["convert", weights, tmp_path / output, "--force"], capsys)[0] == 0
         assert tree(tmp_path).keys() == before.keys()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_convert_killed_between_two_names(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """New weights never load with the options of the old ones."""
+    large = write_ai2(tmp_path / "large", random_options(n_layers=1), rng())
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = ["convert", weights, out / "new.hdf5", "--force"]
+    assert run_here(arguments, capsys)[0] == 0
+    expected = tree(out)
+    assert run_here(["convert", large, out / "new.hdf5", "--force"], capsys)[0] == 0
+    old = tree(out)
+    kill_at_rename(1, *arguments)
+    assert {name: tree(out)[name] for name in old} == old
+    kill_at_rename(2, *arguments)
+    assert {name: tree(out)[name] for name in old} not in (old, expected)
+    assert_one_line(*run_here(["info", out / "new.hdf5"], capsys), "is not finished")
+    with pytest.raises(ElmoxError, match="is not finished"):
+        Elmo.from_pretrained(out)
+    assert run_here(arguments[:-1], capsys)[0] == 0  # nothing is lost: the same without --force
+    assert tree(out) == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+@pytest.mark.parametrize("force", [False, True])
+def test_killed_converts_leave_nothing(
+    force: bool, weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["convert", weights, out / "model"]
+    if force:
+        assert run_here(arguments, capsys)[0] == 0
+        arguments.append("--force")
+    for _ in range(3):
+        kill_at_rename(1, *arguments)
+        assert (out / "model").exists() == force
+        assert len(os.listdir(out)) == 1 + force  # not one more each time
+    assert run_here(arguments, capsys)[0] == 0
+    assert os.listdir(out) == ["model"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")

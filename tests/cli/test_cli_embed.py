@@ -13,7 +13,7 @@ from checkpoints import (
     write_allennlp_archive,
     write_token_file,
 )
-from shell import run_elmox, run_here
+from shell import assert_one_line, run_elmox, run_here, tree
 
 from elmox.bulk.files import open_vectors
 from elmox.elmo import Elmo
@@ -98,7 +98,8 @@ def test_embed_says_what_it_did_in_json(weights: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     summary = json.loads(done.stdout)
     assert summary.pop("seconds") >= 0
-    assert summary == {"output": str(output), "num_lines": 3, "num_resumed": 0, "num_tokens": 3}
+    counts = {"num_lines": 3, "num_resumed": 0, "num_tokens": 3}
+    assert summary == {"output": str(output), **counts, "was_complete": False}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +169,27 @@ def test_embed_from_the_warm_state(
     assert run_here([*arguments, "--state", "warm"], capsys)[0] == 0
     assert_vectors(tmp_path / "out", elmo.encode_tokens(TOKENS, layers="all"))
     assert not np.allclose(open_vectors(tmp_path / "out")[0], cold[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("output", ["out.hdf5", "out", PARQUET])
+@pytest.mark.parametrize("killed", [False, True])
+def test_embed_again(
+    output: str, killed: bool, weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is done is done, also if the process was killed before it removed its last folder."""
+    (tmp_path / "in.txt").write_text(TEXT)
+    arguments = ["embed", weights, tmp_path / "in.txt", tmp_path / output]
+    assert run_here(arguments, capsys)[0] == 0
+    before = tree(tmp_path)
+    if killed:
+        Path(f"{tmp_path / output}.partial").mkdir()
+    code, told, err = run_here(arguments, capsys)
+    assert (code, told) == (0, "")
+    assert f"{tmp_path / output} is complete: 6 lines" in err
+    assert tree(tmp_path) == before
+    assert_one_line(*run_here([*arguments, "--layers", "top"], capsys), "exists already")
+    (tmp_path / "in.txt").write_text("another text\n")
+    assert_one_line(*run_here(arguments, capsys), "exists already")
 
 
 @pytest.mark.parametrize("output", ["out.hdf5", "out", PARQUET])

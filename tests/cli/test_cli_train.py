@@ -135,6 +135,20 @@ def test_signals_save_first(
     assert losses(out) == undisturbed
 
 
+def test_one_process_at_a_time(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
+    """Two at once lost lines of the metrics. A killed process leaves no lock."""
+    out = tmp_path / "run"
+    process = _start("train", recipe, "--out", out, "--device", "cpu")
+    _wait_for_step(out, 22, process)
+    process.send_signal(signal.SIGSTOP)
+    other = run_elmox("train", recipe, "--out", out, "--device", "cpu", "--resume")
+    assert_one_line(other.returncode, other.stdout, other.stderr, "another process is training in")
+    process.kill()
+    process.communicate()
+    _resume(recipe, out)
+    assert losses(out) == undisturbed
+
+
 def test_full_disk(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
     """The checkpoint that does not fit is not there; the next run goes on from the one before."""
     out = tmp_path / "run"

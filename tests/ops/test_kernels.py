@@ -24,7 +24,7 @@ from elmox.ops.select import lstm_kernel, lstm_pointwise
 from elmox.text.batches import time_major
 from elmox.text.chars import spell_bytes
 
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # float64 shows a wrong kernel
 packs = pytest.mark.skipif(not can_pack(torch.zeros(1)), reason="this torch has no oneDNN")
 
 configs = st.builds(

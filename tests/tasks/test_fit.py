@@ -386,8 +386,7 @@ def test_a_kill_between_two_names_loses_nothing(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=2")
     whole = fit_names(tmp_path, chosen)
     folder = tmp_path / "run" / "seed-0"
-    (folder / ".progress.old.x").mkdir()
-    (folder / "progress").rename(folder / ".progress.old.x" / "progress")
+    (folder / "progress").rename(folder / ".progress.old-00aabbcc")
     said: list[str] = []
     again = fit_names(tmp_path, chosen, say=said.append)
     assert "going on after epoch 2" in said

@@ -22,6 +22,7 @@ from elmox.train.checkpoint import checkpoints
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.distributed import Processes
 from elmox.train.loop import train
+from elmox.train.plan import plan
 from elmox.train.prepare import PrepareOptions, prepare_corpus
 from elmox.train.recipe import Recipe
 from elmox.train.start import starting_point
@@ -250,28 +251,57 @@ def test_a_restart_goes_on_only_with_its_own_run(
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.txt"]
 
 
-def test_a_corpus_that_was_tampered_with_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["train-00000.npy", "counts.npy"])
+def test_a_corpus_that_was_tampered_with_is_noticed(name: str, tmp_path: Path) -> None:
     corpus = small_corpus(tmp_path)
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")
-    shard = corpus.path / "train-00000.npy"
-    content = bytearray(shard.read_bytes())
+    content = bytearray((corpus.path / name).read_bytes())
     content[-8] ^= 1
-    shard.write_bytes(content)
-    with pytest.raises(ElmoxError, match="has changed since it was made"):
+    (corpus.path / name).write_bytes(content)
+    with pytest.raises(ElmoxError, match=f"{name} has changed since it was made"):
         train(recipe, tmp_path / "out", resume=True, device="cpu")
+    with pytest.raises(ElmoxError, match=f"{name} has changed since it was made"):
+        train(recipe, tmp_path / "new", device="cpu")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(ElmoxError, match=f"{name} has changed since it was made"):
+        plan(recipe, device="cpu")
+    train(recipe, tmp_path / "new", device="cpu", verify=False)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_kill_while_the_first_file_was_written(
+    resume: bool, corpus: Corpus, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in (".launch", ".recipe.toml.tmp-0123abcd.toml"):
+        (out / name).write_text("half")
+    recipe = tiny_recipe(corpus, train={"max_steps": 2})
+    assert train(recipe, out, resume=resume, device="cpu").step == 2
+    assert not list(out.glob("*.tmp-*"))
+    with pytest.raises(ElmoxError, match="is not empty: go on with --resume"):
+        train(recipe, out, device="cpu")
+
+
+def test_a_checkpoint_too_many_is_removed(corpus: Corpus, tmp_path: Path) -> None:
+    """Killed after it wrote the newest, before it removed the oldest."""
+    recipe, out = tiny_recipe(corpus), tmp_path / "out"
+    train(recipe, out, device="cpu")
+    kept = [path.name for path in checkpoints(out / "checkpoints")]
+    shutil.copytree(out / "checkpoints" / kept[0], out / "checkpoints" / "step-00000001")
+    train(recipe, out, resume=True, device="cpu")
+    assert sorted(os.listdir(out / "checkpoints")) == kept
 
 
 def test_what_a_kill_left_is_cleared_away(corpus: Corpus, tmp_path: Path) -> None:
     recipe, out = tiny_recipe(corpus), tmp_path / "out"
     _crash_after(17, recipe, out)
-    half = out / "checkpoints" / ".step-00000020.abcd"
+    half = out / "checkpoints" / ".step-00000020.tmp-00aabbcc"
     half.mkdir()
     (half / "trainer.safetensors").write_bytes(b"half")
     # Killed between the two renames of a replacement: the old model is in the hidden directory.
-    hidden = out / ".best.old.abcd"
-    hidden.mkdir()
-    (out / "best").rename(hidden / "best")
+    (out / "best").rename(out / ".best.old-00aabbcc")
     _crash_after_resuming(recipe, out)
     assert not list(out.glob(".best*"))
     assert not list((out / "checkpoints").glob(".*"))

@@ -7,14 +7,14 @@ bytes that go into the file, and is written while the next one is computed. Entr
 """
 
 import hashlib
-import os
+import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -51,6 +51,7 @@ class Summary:
     num_resumed: int  # of these, taken over from an interrupted run
     num_tokens: int  # embedded by this run
     seconds: float
+    was_complete: bool = False  # nothing was left to do
 
 
 def embed_file(
@@ -71,7 +72,8 @@ def embed_file(
     Args:
         elmo: the model.
         source: a text file, a .jsonl file, or - for stdin.
-        output: .hdf5, .parquet, or a directory of npy shards; must not exist.
+        output: .hdf5, .parquet, or a directory of npy shards. Nothing is replaced; an output that
+            the same call has made is complete.
         layers: as in `Elmo.encode_tokens`; "all" by default.
         dtype: of the numbers on disk.
         raw: lines are running text rather than tokens.
@@ -88,26 +90,38 @@ def embed_file(
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
     format = line_format(source, raw)
     settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
-    job = {**settings, "input": _identity(source), "model": fingerprint(elmo)}
+    identity, is_repeatable = _identity(source)
+    job = {**settings, "input": identity, "model": fingerprint(elmo)}
     about = {**settings, "model": elmo.found, "tokenizer": elmo.config.text.tokenizer}
     num_lines = num_tokens = 0
     with open_writer(
-        output, layout=layout, job=job, about=about, force=force, part_bytes=part_bytes
+        output,
+        layout=layout,
+        job=job,
+        about=about,
+        force=force,
+        repeatable=is_repeatable,
+        part_bytes=part_bytes,
     ) as writer:
         num_resumed = num_lines = writer.num_done
-        lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done)
         embedding = _Embedding(elmo, choice, layout, batch_tokens)
+        # From the beginning of a chunk: vectors depend on those they are computed with, if only in
+        # their last bits.
+        num_again = _entries_of_last_chunk(writer.done_lengths(), embedding.chunk_tokens)
+        lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done - num_again)
         with (
             tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress,
             Background() as background,
             weights_fixed(),
         ):
             for chunk in _chunks(lines, embedding.chunk_tokens):
-                tokens = embedding.embed(chunk, writer, background)
+                tokens = embedding.embed(chunk, writer, background, num_again)
                 progress.update(tokens)
                 num_tokens += tokens
-                num_lines += len(chunk)
-    return Summary(num_lines, num_resumed, num_tokens, time.monotonic() - began)
+                num_lines += len(chunk) - num_again
+                num_again = 0
+    seconds = time.monotonic() - began
+    return Summary(num_lines, num_resumed, num_tokens, seconds, writer.was_complete)
 
 
 def default_part_bytes(elmo: Elmo) -> int:
@@ -119,6 +133,14 @@ def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
     """Consecutive lines of at most `most_tokens` tokens together; a larger line stands alone."""
     # An empty line costs a little too: a file of blank lines must not gather in memory.
     return in_chunks(lines, lambda line: line.num_tokens + 1, most_tokens)
+
+
+def _entries_of_last_chunk(lengths: Iterable[int], most_tokens: int) -> int:
+    """Entries of the last chunk that `_chunks` makes; none if it holds one large line."""
+    num_entries, num_tokens = 0, 0
+    for chunk in in_chunks(iter(lengths), lambda length: length + 1, most_tokens):
+        num_entries, num_tokens = len(chunk), sum(chunk)
+    return 0 if num_tokens > most_tokens else num_entries
 
 
 def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[], Array]:
@@ -144,12 +166,16 @@ def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[]
     return wait
 
 
-def _identity(source: str) -> Any:
-    """What tells this input from another. Nobody can tell one stdin from another."""
-    if source == STDIN:
-        return f"stdin {uuid.uuid4()}"
-    status = os.stat(source)
-    return [os.path.realpath(source), status.st_size, status.st_mtime_ns]
+def _identity(source: str) -> tuple[str, bool]:
+    """A digest of the input, and whether it can be read again: stdin and pipes cannot."""
+    if source == STDIN or not stat.S_ISREG(Path(source).stat().st_mode):
+        return f"stdin {uuid.uuid4()}", False
+    with open(source, "rb") as file:
+        return hashlib.file_digest(file, _new_digest).hexdigest(), True
+
+
+def _new_digest() -> "hashlib.blake2b":
+    return hashlib.blake2b(digest_size=16)
 
 
 def fingerprint(elmo: Elmo) -> str:
@@ -191,16 +217,25 @@ class _Embedding:
         else:
             self.chunk_tokens = max(1, CHUNK_BYTES // (4 * layout.row_values))
 
-    def embed(self, chunk: list[Line], writer: VectorWriter, background: Background) -> int:
-        """Embed lines and have them written; returns how many tokens they have."""
+    def embed(
+        self, chunk: list[Line], writer: VectorWriter, background: Background, num_done: int
+    ) -> int:
+        """Embed lines and have them written, except the first `num_done`.
+
+        Returns:
+            Tokens of the lines that are written.
+        """
         lengths = np.array([line.num_tokens for line in chunk])
+        if num_done == len(chunk):
+            return 0
         if lengths[0] > self.chunk_tokens:
             background.wait()
             self._embed_large(chunk[0], writer.reserve(int(lengths[0])))
         else:
             rows = self._start([sentence for line in chunk for sentence in line.sentences])
-            background.submit(lambda: writer.append_rows(rows(), lengths))
-        return int(lengths.sum())
+            first = int(lengths[:num_done].sum())
+            background.submit(lambda: writer.append_rows(rows()[first:], lengths[num_done:]))
+        return int(lengths[num_done:].sum())
 
     def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
         """Start to embed sentences; what is returned waits for their rows, (tokens, K, D)."""

@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.bulk import hdf5, npy, parquet
-from elmox.bulk.durable import remove, writing
 from elmox.bulk.layout import Array, Layout, Source
 from elmox.bulk.parts import PART_BYTES, Entry, Parts
 from elmox.bulk.workspace import Workspace
 from elmox.errors import ElmoxError
+from elmox.files import writing
+from elmox.temporary import remove
 
 Format = Literal["hdf5", "npy", "parquet"]
 
@@ -66,6 +67,7 @@ def open_writer(
     about: Mapping[str, Any] | None = None,
     format: Format | None = None,
     force: bool = False,
+    repeatable: bool = True,
     part_bytes: int = PART_BYTES,
 ) -> "VectorWriter":
     """Start an output of vectors, or go on with one that was interrupted.
@@ -78,6 +80,8 @@ def open_writer(
         about: what to tell readers (`Vectors.meta["about"]`): the model, the layers...; for JSON.
         format: by default that of the path's suffix.
         force: replace an existing output (at the end), and drop the parts of another job (now).
+        repeatable: whether another run can have the same job. The output then holds its digest, by
+            which a run finds that everything is done.
         part_bytes: size of a part, which is what an interruption costs at most; npy shards have it.
 
     Returns:
@@ -92,7 +96,17 @@ def open_writer(
     if format == "parquet":
         parquet.load_pyarrow()  # not after hours of work
     output = Path(os.path.realpath(path))  # a link is followed: the parts lie beside the real file
-    return VectorWriter(output, format, layout, job, about, force, part_bytes)
+    kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
+    result_name = "shards" if format == "npy" else "joined"
+    workspace = Workspace(
+        output,
+        result_name,
+        {**job, "vectors": kind},
+        _stored_meta,
+        force=force,
+        repeatable=repeatable,
+    )
+    return VectorWriter(workspace, format, layout, about, part_bytes)
 
 
 def open_vectors(path: str | os.PathLike[str]) -> "Vectors":
@@ -103,6 +117,15 @@ def open_vectors(path: str | os.PathLike[str]) -> "Vectors":
     """
     path = Path(path)
     return Vectors(path, _SOURCE[_detect(path)](path))
+
+
+def _stored_meta(path: Path) -> dict[str, Any]:
+    """The description in an output of vectors; empty if it is none."""
+    try:
+        with open_vectors(path) as vectors:
+            return vectors.meta
+    except ElmoxError:
+        return {}
 
 
 def _detect(path: Path) -> Format:
@@ -140,36 +163,39 @@ class VectorWriter:
 
     Attributes:
         num_done: number of entries that earlier runs left in closed parts; go on from there.
+        was_complete: whether an earlier run has finished the output.
     """
 
     def __init__(
         self,
-        output: Path,
+        workspace: Workspace,
         format: Format,
         layout: Layout,
-        job: Mapping[str, Any],
         about: Mapping[str, Any],
-        force: bool,
         part_bytes: int,
     ) -> None:
-        """Take up the parts beside `output`."""
+        """Take up the parts of a workspace."""
         self._format: Format = format
         self._layout = layout
         self._about = about
-        kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
-        result_name = "shards" if format == "npy" else "joined"
-        self._workspace = Workspace(output, result_name, {**job, "vectors": kind}, force)
+        self._workspace = workspace
+        self.was_complete = workspace.is_published
         self._parts: Parts | None = None
         if self._workspace.num_entries is not None:  # only the last step is missing
             self.num_done = self._workspace.num_entries
             return
         try:
-            with writing(self._workspace.directory):
+            with writing(self._workspace.directory, resumable=True):
                 self._parts = Parts(self._workspace.directory, layout, part_bytes)
         except BaseException:
             self.close()
             raise
         self.num_done = self._parts.num_entries
+
+    def done_lengths(self) -> Iterator[int]:
+        """Tokens of each entry that earlier runs left in closed parts."""
+        for index in self._parts.indexes() if self._parts is not None else ():
+            yield from index[:, 2].tolist()
 
     def append(self, vectors: Array) -> None:
         """Write the next entry, (L+1, T, D) or (T, D); T may be 0."""
@@ -250,9 +276,9 @@ class VectorWriter:
 
     def _join(self, parts: Parts) -> None:
         """Make one result of the parts."""
-        meta = self._layout.meta(parts.num_entries, parts.num_tokens, self._about)
-        result = self._workspace.result
-        with writing(result):
+        result, identity = self._workspace.result, self._workspace.identity
+        meta = self._layout.meta(parts.num_entries, parts.num_tokens, self._about, identity)
+        with writing(result, resumable=True):
             try:
                 _JOIN[self._format](parts, meta, result)
             except OSError:

@@ -12,10 +12,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from elmox.bulk.durable import sync_file
 from elmox.bulk.layout import Array, read_meta
 from elmox.bulk.parts import Parts
 from elmox.errors import ElmoxError
+from elmox.files import sync_file
 from elmox.hdf5 import creating_hdf5
 
 _ATTRIBUTE = "elmox"

@@ -22,6 +22,7 @@ DType = Literal["float32", "float16"]
 
 META_KEY = "elmox_vectors"
 META_VERSION = 1
+IDENTITY_KEY = "job"
 
 
 class Source(Protocol):
@@ -93,9 +94,17 @@ class Layout:
         step = max(1, max_bytes // self.row_bytes)
         return [slice(a, min(a + step, num_tokens)) for a in range(0, num_tokens, step)]
 
-    def meta(self, num_entries: int, num_tokens: int, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything a reader has to know, as written into each format."""
-        return {
+    def meta(
+        self, num_entries: int, num_tokens: int, about: Mapping[str, Any], identity: str | None
+    ) -> dict[str, Any]:
+        """Everything a reader has to know, as written into each format.
+
+        Args:
+            num_entries, num_tokens: of the output.
+            about: what the writer was told.
+            identity: digest of the job, by which a run finds that it is done.
+        """
+        meta = {
             META_KEY: META_VERSION,
             "num_entries": num_entries,
             "num_tokens": num_tokens,
@@ -104,6 +113,7 @@ class Layout:
             "dtype": self.dtype,
             "about": dict(about),
         }
+        return meta if identity is None else {**meta, IDENTITY_KEY: identity}
 
 
 def read_meta(text: str | bytes, path: Path) -> tuple[dict[str, Any], Layout]:

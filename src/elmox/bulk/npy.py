@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from elmox.bulk.durable import write_whole
 from elmox.bulk.layout import Array, read_meta
 from elmox.bulk.parts import Parts, npy_header, shard_name
 from elmox.errors import ElmoxError
+from elmox.files import write_whole
 
 _OWN_FILES = re.compile(r"shard-\d{5,}\.npy|index\.npy|meta\.json")
 _OPEN_SHARDS = 8

@@ -20,10 +20,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from elmox.bulk.durable import sync_file
 from elmox.bulk.layout import Array, Layout, read_meta
 from elmox.bulk.parts import Parts
 from elmox.errors import ElmoxError
+from elmox.files import sync_file
 
 MAX_ROW_VALUES = 1 << 22
 _GROUP_VALUES = 1 << 20

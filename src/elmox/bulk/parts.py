@@ -27,9 +27,9 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from elmox.bulk.background import Background
-from elmox.bulk.durable import sync_directory, write_whole, writing
 from elmox.bulk.layout import Array, Layout
 from elmox.errors import ElmoxError
+from elmox.files import sync_directory, write_whole, writing
 
 Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 
@@ -126,7 +126,7 @@ class Entry:
         assert rows.dtype == self._layout.numpy_dtype
         data = rows.reshape(-1).view(np.uint8).data
         try:
-            with writing(Path(str(self._file.name))):
+            with writing(Path(str(self._file.name)), resumable=True):
                 self._file.seek(self._offset + start * self._layout.row_bytes)
                 while data:
                     data = data[self._file.write(data) or 0 :]
@@ -245,7 +245,7 @@ class Parts:
         num_tokens = int(index[:, 2].sum())
         header = npy_header(self.layout.numpy_dtype, (num_tokens, *self.layout.row_shape))
         assert len(header) == self._header
-        with writing(open_path):
+        with writing(open_path, resumable=True):
             with file:
                 file.seek(0)
                 file.write(header)
@@ -265,7 +265,7 @@ class Parts:
     def _reserve(self, lengths: Iterable[int], num_tokens: int) -> Entry:
         """Room in the open part for entries of these lengths, which sum to `num_tokens`."""
         open_path = self._directory / f"open-{self.num_closed:05d}.npy"
-        with writing(open_path):
+        with writing(open_path, resumable=True):
             if self._file is None:
                 self._file = io.FileIO(open_path, "w+")
             offset = self._header + self._rows * self.layout.row_bytes

@@ -110,6 +110,11 @@ def command(
     if as_json:
         typer.echo(json.dumps({"output": str(output), **asdict(summary)}))
         return
+    if summary.was_complete:
+        typer.echo(
+            f"elmox: {output} is complete: {summary.num_lines} lines, no work left", err=True
+        )
+        return
     resumed = f", {summary.num_resumed} of them from an earlier run" if summary.num_resumed else ""
     typer.echo(
         f"elmox: {summary.num_lines} lines{resumed} in {output}; {summary.num_tokens} tokens in "

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmox.config import NUM_BYTE_CHARACTERS, ElmoConfig
 from elmox.errors import ElmoxError
-from elmox.files import refuse_existing, to_json, write_together
+from elmox.files import to_json, write_together
 from elmox.legacy.ai2_softmax import ai2_softmax_files
 from elmox.legacy.hdf5_arrays import Array, Read, array_reader, opened_hdf5, write_hdf5
 from elmox.legacy.options import options_from_config, word_config
@@ -96,7 +96,6 @@ def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Pat
     if checkpoint.words is not None:
         contents[vocab] = vocab_file(checkpoint.words)
     softmax = weights.with_name(f"{weights.stem}_softmax.hdf5")
-    refuse_existing(softmax, force)
     if checkpoint.softmax is not None:
         if checkpoint.words not in (None, checkpoint.softmax.vocab):
             raise ElmoxError(
@@ -104,9 +103,8 @@ def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Pat
                 "leave its softmax out (--no-softmax), or make a native directory instead"
             )
         contents |= ai2_softmax_files(checkpoint.softmax, softmax, vocab)
-    write_together(contents | {weights: lambda path: write_hdf5(path, arrays)}, force)
-    if checkpoint.softmax is None:
-        softmax.unlink(missing_ok=True)  # it belonged to the weights that were replaced
+    obsolete = [softmax] if checkpoint.softmax is None else []
+    write_together(contents | {weights: lambda path: write_hdf5(path, arrays)}, force, obsolete)
     return options
 
 

@@ -8,13 +8,12 @@
 """
 
 import re
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from elmox.errors import ElmoxError
-from elmox.files import read_json
+from elmox.files import read_json, refuse_unfinished
 from elmox.legacy.ai2 import read_ai2
 from elmox.legacy.ai2_softmax import read_ai2_softmax
 from elmox.legacy.allennlp import read_allennlp
@@ -23,6 +22,7 @@ from elmox.legacy.many_langs import read_many_langs
 from elmox.legacy.options import config_from_options
 from elmox.legacy.torch_names import load_plain_tensors
 from elmox.model.checkpoint import Checkpoint, StoredSoftmax
+from elmox.temporary import scratch_directory
 from elmox.text.vocab import read_vocab
 
 _HDF5 = (".hdf5", ".h5")
@@ -64,6 +64,7 @@ def read_legacy(
 def _read_hdf5(
     weights: Path, options: Path, vocab: Path | None, token_embeddings: Path | None
 ) -> Checkpoint:
+    refuse_unfinished(weights)
     config = config_from_options(read_json(options), str(options))
     if vocab is None and (config.char_cnn is None or token_embeddings is not None):
         vocab = _vocab_beside(token_embeddings or weights)
@@ -102,8 +103,7 @@ def _read_directory(
 def _read_archive(
     archive: Path, options: Path | None, vocab: Path | None, token_embeddings: Path | None
 ) -> Checkpoint:
-    with tempfile.TemporaryDirectory(prefix="elmox-") as name:
-        folder = Path(name)
+    with scratch_directory("elmox-unpacked") as folder:
         if not extract(archive, folder, _wanted):
             raise ElmoxError(f"{archive} holds no known model: expected {_KNOWN} inside")
         try:

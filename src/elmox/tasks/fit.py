@@ -23,7 +23,6 @@ from elmox.files import (
     atomic_directory,
     is_vacant,
     read_json,
-    recover_directory,
     to_json,
 )
 from elmox.ops.tf32 import tf32_products
@@ -32,6 +31,7 @@ from elmox.tasks.model import MODEL, ModelDescription, TaskModel, read_model, wr
 from elmox.tasks.pace import Pace
 from elmox.tasks.recipe import by_name
 from elmox.tasks.scores.shown import shown_score
+from elmox.temporary import clear_leftovers
 from elmox.tensors import digest, read_tensors, write_tensors
 from elmox.train.log import MetricsLog, Say
 from elmox.train.memory import memory_explained
@@ -81,7 +81,7 @@ def fit(
         The model of the best epoch, which also lies in `out/model`; and how it went.
     """
     for name in (PROGRESS, MODEL):
-        recover_directory(out / name)
+        clear_leftovers(out / name)
     if not (out / PROGRESS).exists() and not is_vacant(out / MODEL):  # it is of others' making
         raise ElmoxError(
             f"{out / MODEL} exists already, and no {PROGRESS} beside it to go on from: choose "

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from elmox.bulk.durable import locked, write_whole, writing
 from elmox.bulk.embed import embed_file, fingerprint
 from elmox.bulk.files import Vectors, open_vectors
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
+from elmox.files import write_whole, writing
+from elmox.locks import locked
 from elmox.tasks.texts import Sentence
 
 
@@ -65,11 +66,11 @@ def kept_layers(path: Path, num_sentences: int, compute: Callable[[], None]) -> 
         num_sentences: its entries.
         compute: makes the folder, whole or not at all.
     """
-    if not path.exists():
-        with writing(path.parent):
+    if _is_to_be_made(path):
+        with writing(path.parent, resumable=True):
             path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent, wait=True):
-            if not path.exists():  # nobody else has made it meanwhile
+            if _is_to_be_made(path):  # nobody else has made it meanwhile
                 compute()
     try:
         found = open_vectors(path)
@@ -86,12 +87,22 @@ def size_of(path: Path) -> int:
 
 
 def _compute(elmo: Elmo, sentences: Sequence[Sentence], path: Path, bar: bool) -> None:
-    source = path.with_suffix(".jsonl")
+    source = _source(path)
     if not source.exists():  # else of an interrupted run: the same file goes on
-        with writing(source):
+        with writing(source, resumable=True):
             write_whole(source, _lines(sentences))
     embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=bar)
     source.unlink()
+
+
+def _is_to_be_made(path: Path) -> bool:
+    """Whether layers are missing, or not all is done that follows: the sentences go last."""
+    return not path.exists() or _source(path).exists()
+
+
+def _source(path: Path) -> Path:
+    """The sentences of layers, for as long as these are being computed."""
+    return path.with_suffix(".jsonl")
 
 
 def _lines(sentences: Sequence[Sentence]) -> Iterator[bytes]:

@@ -2,8 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.bulk.durable import locked, writing
 from elmox.bulk.embed import model_digest
 from elmox.elmo import Elmo, chosen_device
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, to_json
+from elmox.files import atomic_write, to_json, writing
+from elmox.locks import alone_in
 from elmox.readers.word_vectors import WordVectors, read_word_vectors
 from elmox.tasks.data import TaskData, answers_to, distinct_sentences
 from elmox.tasks.embedder import ElmoShape
@@ -148,7 +147,7 @@ class TaskSession:
                 check_scored(task, own, recipe.head, f"the {part} data")
         if out.exists() and not out.is_dir():
             raise ElmoxError(f"{out} is a file, expected a directory to fit in: choose another")
-        with writing(out):
+        with writing(out, resumable=True):
             out.mkdir(parents=True, exist_ok=True)
         layers = {part: self._part_layers(recipe.elmo, part, own) for part, own in parts.items()}
         results = []
@@ -184,7 +183,7 @@ class TaskSession:
 
     def _fit_seed(self, model: TaskModel, data: dict[str, TaskData], out: Path) -> SeedResult:
         out.mkdir(parents=True, exist_ok=True)
-        with _alone(out):
+        with alone_in(out, "fitting in"):
             best, progress = fit(model, data["train"], data["dev"], out, say=self._say)
         test = None
         if "test" in data:
@@ -277,17 +276,6 @@ def fit_task(
 ) -> Results:
     """Read files and fit; see `TaskSession`, whose options these are."""
     return TaskSession(name, train, dev, test, **options).fit(recipe, out, num_seeds=num_seeds)
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Keep other processes from fitting in the same directory."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(out))
-        except BlockingIOError:
-            raise ElmoxError(f"another process is fitting in {out}: wait for it") from None
-        yield
 
 
 def _located(recipe: TaskRecipe) -> TaskRecipe:

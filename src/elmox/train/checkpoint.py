@@ -10,7 +10,6 @@ there is nothing else to keep.
 """
 
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +18,8 @@ from torch import Tensor
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, recover_directory, to_json
+from elmox.files import atomic_directory, read_json, to_json
+from elmox.temporary import clear_leftovers, discard, is_leftover
 from elmox.tensors import read_tensors, write_tensors
 from elmox.train.divergence import LossCourse
 from elmox.train.recipe import Recipe, read_recipe
@@ -69,8 +69,7 @@ def write_checkpoint(
         write_tensors(tensors, new / "trainer.safetensors")
         (new / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
         (new / "trainer.json").write_bytes(to_json(asdict(progress)))
-    for old in checkpoints(folder)[:-NUM_KEPT]:
-        shutil.rmtree(old)
+    _remove_oldest(folder)
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -84,9 +83,15 @@ def checkpoints(folder: Path) -> list[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Clear away what a kill while writing left behind."""
     if folder.is_dir():
-        hidden = [p.name for p in folder.iterdir() if p.name.startswith(".step-")]
+        hidden = [p.name for p in folder.iterdir() if is_leftover(p.name)]
         for name in {name.split(".")[1] for name in hidden}:
-            recover_directory(folder / name)
+            clear_leftovers(folder / name)
+        _remove_oldest(folder)
+
+
+def _remove_oldest(folder: Path) -> None:
+    for old in checkpoints(folder)[:-NUM_KEPT]:
+        discard(old)
 
 
 def read_checkpoint(

@@ -21,6 +21,7 @@ of n words has n+1 targets in either direction. Shards join without a seam: see 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.files import read_json
+from elmox.temporary import missing
 from elmox.text.chars import (
     BEGIN_SENTENCE_ID,
     BEGIN_WORD_ID,
@@ -52,6 +54,7 @@ OFFSETS_FILE = "words.npy"
 COUNTS_FILE = "counts.npy"
 
 _CHECKSUM_BLOCK = 2**20
+_CHECKSUM_THREADS = 8  # hashing lets go of the interpreter
 
 
 def open_corpus(path: Path, verify: bool = False) -> "Corpus":
@@ -59,17 +62,25 @@ def open_corpus(path: Path, verify: bool = False) -> "Corpus":
 
     Args:
         path: the directory.
-        verify: also read every file and compare its checksum; else only names and sizes.
+        verify: also read every file and compare its checksum, on several cores; else only names
+            and sizes.
     """
     info = read_info(path)
     for file in info.files():
-        _check_file(path / file.name, file, verify)
+        _check_size(path / file.name, file)
+    if verify:
+        with ThreadPoolExecutor(_CHECKSUM_THREADS) as pool:
+            checks = [pool.submit(_check_content, path / file.name, file) for file in info.files()]
+            for check in checks:
+                check.result()
     return Corpus(path, info)
 
 
 def read_info(path: Path) -> "CorpusInfo":
     """Read and check the `corpus.json` of a corpus directory."""
     if not (path / INFO_FILE).is_file():
+        if not path.exists():
+            raise ElmoxError(missing(path, "expected a corpus made by `elmox prepare`"))
         what = f"has no {INFO_FILE}" if path.is_dir() else "is not a directory"
         raise ElmoxError(f"{path} {what}: expected a corpus made by `elmox prepare`")
     values = read_json(path / INFO_FILE)
@@ -108,7 +119,7 @@ def shard_name(split: str, number: int) -> str:
     return f"{split}-{number:05d}.npy"
 
 
-def _check_file(path: Path, file: "FileInfo", verify: bool) -> None:
+def _check_size(path: Path, file: "FileInfo") -> None:
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -121,7 +132,10 @@ def _check_file(path: Path, file: "FileInfo", verify: bool) -> None:
             f"{path} has {size} bytes, expected {file.size}: the corpus is damaged, copy or "
             "prepare it again"
         )
-    if verify and checksum(path) != file.checksum:
+
+
+def _check_content(path: Path, file: "FileInfo") -> None:
+    if checksum(path) != file.checksum:
         raise ElmoxError(
             f"{path} has changed since it was made (checksum): copy or prepare the corpus again"
         )

@@ -19,19 +19,21 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, read_json, to_json
+from elmox.files import atomic_write, is_vacant, read_json, to_json, writing
 from elmox.hub import load_checkpoint, write_directory
 from elmox.legacy.ai2 import write_ai2
+from elmox.locks import alone_in
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
+from elmox.temporary import clear_leftovers, scratch_directory
 from elmox.tensors import digest
 from elmox.train.corpus import Corpus, open_corpus
 from elmox.train.distributed import Processes, checked_device
@@ -133,32 +135,41 @@ def finetune(
         )
     if hdf5 is not None and not resume:
         _refuse_files(hdf5)
-    _enter(out, _asked(model, texts, prepare, options), resume)
-    corpus = _corpus(model, texts, out, prepare, options)
-    _warn(corpus, say)
-    whole, found = _start(model, corpus, out, options, hdf5)
-    del model  # it is read from `start` again: two copies would be one too many
+    with ExitStack() as held:
+        _enter(out, _asked(model, texts, prepare, options), resume, held)
+        corpus = _corpus(model, texts, out, prepare, options)
+        _warn(corpus, say)
+        whole, found = _start(model, corpus, out, options, hdf5)
+        del model  # it is read from `start` again: two copies would be one too many
 
-    def go(recipe: Recipe, folder: Path) -> Outcome:
-        bar = show_progress_bar
-        return train(recipe, folder, resume=resume, device=device, say=say, show_progress_bar=bar)
+        def go(recipe: Recipe, folder: Path) -> Outcome:
+            bar = show_progress_bar
+            return train(
+                recipe,
+                folder,
+                resume=resume,
+                device=device,
+                verify=False,  # it just was
+                say=say,
+                show_progress_bar=bar,
+            )
 
-    if found.new_softmax:
-        say(f"training a new softmax first; {found.num_carried} of its rows are carried over")
-        outcome = go(_softmax_only(whole, options), out / "softmax")
-        found = replace(found, before=outcome.best_perplexity, signal=outcome.signal)
-        softmax = out / "softmax" / ("best" if corpus.valid else "last")
-        whole = replace(whole, model=replace(whole.model, start=str(softmax)))
-    elif corpus.valid is not None:
-        found = replace(found, before=_held_out(whole, corpus, device))
-        say(f"held-out perplexity before: {found.before:.2f}")
-    if found.signal is not None:
+        if found.new_softmax:
+            say(f"training a new softmax first; {found.num_carried} of its rows are carried over")
+            outcome = go(_softmax_only(whole, options), out / "softmax")
+            found = replace(found, before=outcome.best_perplexity, signal=outcome.signal)
+            softmax = out / "softmax" / ("best" if corpus.valid else "last")
+            whole = replace(whole, model=replace(whole.model, start=str(softmax)))
+        elif corpus.valid is not None:
+            found = replace(found, before=_held_out(whole, corpus, device))
+            say(f"held-out perplexity before: {found.before:.2f}")
+        if found.signal is not None:
+            return found
+        outcome = go(whole, out / "run")
+        found = replace(found, after=outcome.best_perplexity, signal=outcome.signal)
+        if found.signal is None:
+            _finish(found, out, "best" if corpus.valid else "last", hdf5, force=resume)
         return found
-    outcome = go(whole, out / "run")
-    found = replace(found, after=outcome.best_perplexity, signal=outcome.signal)
-    if found.signal is None:
-        _finish(found, out, "best" if corpus.valid else "last", hdf5, force=resume)
-    return found
 
 
 def carry_over(old: Softmax | StoredSoftmax, new: Softmax) -> tuple[Softmax, int]:
@@ -196,11 +207,18 @@ def _asked(
     return plain
 
 
-def _enter(out: Path, asked: Mapping[str, Any], resume: bool) -> None:
-    """Make the directory, or see that what was begun in it is what is asked for now."""
+def _enter(out: Path, asked: Mapping[str, Any], resume: bool, held: ExitStack) -> None:
+    """Make the directory, or see that what was begun in it is what is asked for now.
+
+    Until `held` is closed, other processes are kept out.
+    """
     path = out / "finetune.json"
-    if out.exists() and not path.exists() and not (out.is_dir() and not any(out.iterdir())):
+    clear_leftovers(path)
+    if not path.exists() and not is_vacant(out):
         raise ElmoxError(f"{out} exists already: choose another directory")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        held.enter_context(alone_in(out, "fine-tuning in"))
     if (out / "corpus").exists():  # until the text is prepared, nothing was begun
         if not resume:
             raise ElmoxError(
@@ -239,7 +257,7 @@ def _corpus(
             if prepare.hold_out is None or "--hold-out" not in str(error):
                 raise
             raise ElmoxError(f"{error}; --hold-out 0 does without held-out text") from error
-    return open_corpus(folder)
+    return open_corpus(folder, verify=True)
 
 
 def _warn(corpus: Corpus, say: Say) -> None:
@@ -337,9 +355,9 @@ def _refuse_files(hdf5: Path) -> None:
 
 def _rehearse_ai2(start: Checkpoint, hdf5: Path, out: Path) -> None:
     """A model that AI2's format cannot hold is refused before it is trained for hours."""
-    with TemporaryDirectory(prefix=".hdf5.", dir=out) as folder:
+    with scratch_directory("hdf5", out) as folder:
         try:
-            write_ai2(start, Path(folder) / hdf5.name)
+            write_ai2(start, folder / hdf5.name)
         except ElmoxError as error:
             raise ElmoxError(
                 f"leave out --hdf5 and use elmox convert afterwards: {error}"

@@ -4,6 +4,7 @@ import math
 import signal
 import time
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def train(
     *,
     resume: bool = False,
     device: str | None = None,
+    verify: bool = True,
     say: Say = lambda message: None,
     show_progress_bar: bool = False,
 ) -> Outcome:
@@ -64,35 +66,42 @@ def train(
         out: the run's directory; see `train/run_directory.py`.
         resume: go on from the last checkpoint in `out`; from the beginning where there is none.
         device: cpu, cuda; a GPU if there is one by default.
+        verify: read the whole corpus first, and refuse it where it is not as it was made.
         say: told how it goes, a line at a time.
         show_progress_bar: a bar on stderr instead of most lines.
     """
     with processes(device) as everyone, stop_signals() as stop, memory_explained():
         bar = show_progress_bar and everyone.is_first
         # In a function of its own, whose end lets go of the model: before that of the processes.
-        return _train(recipe, out, resume, everyone, stop, say, bar)
+        return _train(recipe, out, resume, everyone, stop, verify, say, bar)
 
 
 def _train(
-    recipe: Recipe, out: Path, resume: bool, everyone: Processes, stop: Stop, say: Say, bar: bool
+    recipe: Recipe,
+    out: Path,
+    resume: bool,
+    everyone: Processes,
+    stop: Stop,
+    verify: bool,
+    say: Say,
+    bar: bool,
 ) -> Outcome:
     told: Say = say if everyone.is_first else lambda message: None
     corpus = open_corpus(Path(recipe.data.dir))
-    checkpoint = everyone.agreed(lambda: _begin(recipe, out, resume))
-    run = _Run(recipe, out, corpus, everyone, told)
-    if checkpoint is not None:
-        run.restore(checkpoint)
-    elif resume:
-        told(f"no checkpoint in {out} yet: starting from the beginning")
-    return run.go(stop, bar)
+    with ExitStack() as held:
 
+        def begin() -> Path | None:
+            # Before anything is made. A change that keeps a file's size shows in its checksum only.
+            open_corpus(corpus.path, verify=verify)
+            return enter(out, recipe, resume, held)
 
-def _begin(recipe: Recipe, out: Path, resume: bool) -> Path | None:
-    checkpoint = enter(out, recipe, resume)
-    if checkpoint is not None:
-        # A file that was changed without changing its size shows in its checksum only.
-        open_corpus(Path(recipe.data.dir), verify=True)
-    return checkpoint
+        checkpoint = everyone.agreed(begin)
+        run = _Run(recipe, out, corpus, everyone, told)
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        elif resume:
+            told(f"no checkpoint in {out} yet: starting from the beginning")
+        return run.go(stop, bar)
 
 
 class _Run:

@@ -82,7 +82,7 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
         seconds: how long to measure, after two steps of warming up.
     """
     where = checked_device(device)
-    corpus = open_corpus(Path(recipe.data.dir))
+    corpus = open_corpus(Path(recipe.data.dir), verify=True)
     with memory_explained():
         trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
         step = _step_seconds(trainer, where, seconds)

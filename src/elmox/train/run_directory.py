@@ -9,29 +9,50 @@ out/
   .launch            which torchrun began it
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, recover_directory
+from elmox.files import atomic_write, writing
+from elmox.locks import alone_in
+from elmox.temporary import clear_leftovers
 from elmox.train.checkpoint import checkpoints, remove_leftovers
 from elmox.train.distributed import launch_id, was_restarted
 from elmox.train.recipe import Recipe
 
+# In this order: a directory with the recipe is that of a run, and can be resumed.
+_FIRST = (".launch", "recipe.toml")
 
-def enter(out: Path, recipe: Recipe, resume: bool) -> Path | None:
+
+def enter(out: Path, recipe: Recipe, resume: bool, held: ExitStack) -> Path | None:
     """Make the directory ready; only the first process calls this.
 
     A process that torchrun started again after a crash goes on, if that same torchrun began the run
     here. What a kill left half-written is cleared away.
 
+    Args:
+        out: the directory.
+        recipe: what is trained.
+        resume: go on where there is something to go on from.
+        held: keeps other processes from training there until it is closed.
+
     Returns:
         The checkpoint to go on from; None where the run begins.
     """
+    if out.exists() and not out.is_dir():
+        raise ElmoxError(f"{out} is a file, expected a directory to train in: choose another name")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        held.enter_context(alone_in(out, "training in"))
+        for name in _FIRST:
+            clear_leftovers(out / name)
     resume = resume or (was_restarted() and _launched_by(out) == launch_id())
-    names = {path.name for path in out.iterdir()} if out.exists() else set()
+    names = {path.name for path in out.iterdir()}
     found = checkpoints(out / "checkpoints")
+    is_run = names.issuperset(_FIRST)
+    names.discard(".launch")  # without a recipe, no run has begun
     if names and not resume:
-        how = "go on with --resume, or choose" if found else "choose"
+        how = "go on with --resume, or choose" if found or is_run else "choose"
         raise ElmoxError(f"{out} is not empty: {how} another directory")
     if names and "recipe.toml" not in names:
         raise ElmoxError(f"{out} is not the directory of a run: choose another one")
@@ -40,9 +61,9 @@ def enter(out: Path, recipe: Recipe, resume: bool) -> Path | None:
             f"{out} holds a run whose checkpoints are gone: start anew in another directory"
         )
     for name in ("best", "last"):
-        recover_directory(out / name)
+        clear_leftovers(out / name)
     remove_leftovers(out / "checkpoints")
-    for name, content in (("recipe.toml", recipe.to_toml()), (".launch", launch_id())):
+    for name, content in zip(_FIRST, (launch_id(), recipe.to_toml()), strict=True):
         with atomic_write(out / name) as path:
             path.write_text(content, encoding="utf-8")
     return found[-1] if found else None
