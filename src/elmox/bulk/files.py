@@ -27,6 +27,7 @@ from elmox.bulk.layout import Array, Layout, Source
 from elmox.bulk.parts import PART_BYTES, Entry, Parts
 from elmox.bulk.workspace import Workspace
 from elmox.errors import ElmoxError
+from elmox.inputs import require_regular
 
 Format = Literal["hdf5", "npy", "parquet"]
 
@@ -117,6 +118,7 @@ def _detect(path: Path) -> Format:
         partial = Path(f"{path}.partial")
         hint = f"; it is unfinished in {partial}, run the same elmox embed to finish it"
         raise ElmoxError(f"{path}: no such file or directory{hint if partial.exists() else ''}")
+    require_regular(path)
     try:
         with path.open("rb") as file:
             magic = file.read(4)
