@@ -183,7 +183,7 @@ ARCHIVES = [
     Broken("lying zip bomb", lying_zip_bomb, ("bomb.zip",)),
     Broken("tar bomb", partial(tar_bomb, name="weights.th"), ("model.tar.gz", "100 times")),
     Broken("tar bomb with another name", partial(tar_bomb, name="other"), ("100 times",)),
-    Broken("tar bomb in a name", tar_header_bomb, ("model.tar.gz", "100 times")),
+    Broken("tar bomb in a name", tar_header_bomb, ("model.tar.gz", "header")),
     Broken("encrypted zip", encrypted_zip, ("225.zip", "encrypted")),
     Broken("damaged zip", damaged_zip, ("225.zip",)),
     *(

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
 from elmox.errors import ElmoxError
+from elmox.inputs import shortened
 
 T = TypeVar("T")
 
@@ -20,11 +21,20 @@ BUNDLED = "english-small"  # the name of the model that comes with elmox
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 LARGEST_FLOAT32 = 3.4028234663852886e38
 NUM_BYTE_CHARACTERS = 262  # 256 bytes, 5 special marks, and row 0 for the padding token
+# Far beyond any model, and little enough to work with: a file can declare any number.
+MAX_PARTS = 1000  # layers, highways, filter banks
+MAX_CHARACTERS = 1000  # slots of a spelling
+MAX_DIM = 2**31  # of anything; the arrays must be there too
 
 
 def _require(condition: bool, name: str, given: object, expected: str) -> None:
     if not condition:
-        raise ElmoxError(f"{name} is {given!r}, expected {expected}")
+        raise ElmoxError(f"{name} is {shortened(given)}, expected {expected}")
+
+
+def _require_size(name: str, given: int, least: int = 1, most: int = MAX_DIM) -> None:
+    _require(given >= least, name, given, "> 0" if least == 1 else f">= {least}")
+    _require(given <= most, name, given, f"at most {most:,}")
 
 
 @dataclass(frozen=True)
@@ -45,19 +55,22 @@ class CharCnnConfig:
         _require(
             bool(self.filters), "char_cnn.filters", self.filters, "at least one (width, count)"
         )
+        _require_size("the number of char_cnn.filters", len(self.filters), most=MAX_PARTS)
         for width, count in self.filters:
             _require(
                 width > 0 and count > 0, "char_cnn.filters", (width, count), "positive numbers"
             )
+            _require_size("char_cnn.filters", count)
             _require(
                 width <= self.max_characters,
                 "char_cnn.filters",
                 (width, count),
                 f"a width of at most max_characters = {self.max_characters}",
             )
-        _require(self.embedding_dim > 0, "char_cnn.embedding_dim", self.embedding_dim, "> 0")
-        _require(self.max_characters >= 3, "char_cnn.max_characters", self.max_characters, ">= 3")
-        _require(self.num_highways >= 0, "char_cnn.num_highways", self.num_highways, ">= 0")
+        _require_size("char_cnn.embedding_dim", self.embedding_dim)
+        _require_size("char_cnn.num_characters", self.num_characters)
+        _require_size("char_cnn.max_characters", self.max_characters, 3, MAX_CHARACTERS)
+        _require_size("char_cnn.num_highways", self.num_highways, 0, MAX_PARTS)
         _require(
             self.activation in get_args(Activation),
             "char_cnn.activation",
@@ -81,8 +94,8 @@ class WordConfig:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        _require(self.num_words > 0, "words.num_words", self.num_words, "> 0")
-        _require(self.dim > 0, "words.dim", self.dim, "> 0")
+        _require_size("words.num_words", self.num_words)
+        _require_size("words.dim", self.dim)
 
 
 @dataclass(frozen=True)
@@ -105,8 +118,9 @@ class LstmConfig:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        for name in ("cell_dim", "projection_dim", "num_layers"):
-            _require(getattr(self, name) > 0, f"lstm.{name}", getattr(self, name), "> 0")
+        _require_size("lstm.cell_dim", self.cell_dim)
+        _require_size("lstm.projection_dim", self.projection_dim)
+        _require_size("lstm.num_layers", self.num_layers, most=MAX_PARTS)
         for name in ("cell_clip", "proj_clip"):
             clip = getattr(self, name)
             _require(
@@ -191,6 +205,21 @@ class ElmoConfig:
         """Width of a vector: forward and backward halves side by side (1024 for the original)."""
         return self.lstm.num_directions * self.lstm.projection_dim
 
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that the weights consist of, by arithmetic alone: nothing is built."""
+        lstm, cnn, words = self.lstm, self.char_cnn, self.words
+        c, p = lstm.cell_dim, lstm.projection_dim
+        cell = 8 * c * p + 4 * c + (c * p if lstm.has_projection else 0)
+        total = lstm.num_layers * lstm.num_directions * cell
+        if cnn is not None:
+            f, e = cnn.num_filters, cnn.embedding_dim
+            total += cnn.num_characters * e + cnn.num_highways * 2 * (f * f + f)
+            total += sum(count * (width * e + 1) for width, count in cnn.filters)
+        if words is not None:
+            total += words.num_words * words.dim
+        return total + (p * (self.encoder_dim + 1) if self.token_projection else 0)
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able dictionary; `config_from_dict` reads it back."""
         return asdict(self)
@@ -230,4 +259,6 @@ def validated(kind: type[T], values: Mapping[str, Any], source: str) -> T:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the configuration"
         message = str(first["msg"]).removeprefix("Value error, ")
-        raise ElmoxError(f"{source}: {where}: {message} (given: {first['input']!r})") from error
+        raise ElmoxError(
+            f"{source}: {where}: {message} (given: {shortened(first['input'])})"
+        ) from error

@@ -5,10 +5,27 @@ whose message names what was given, what was expected and what to do. The comman
 message as one line; anything else that escapes is a bug and keeps its traceback.
 """
 
+MAX_MESSAGE = 2000  # characters
+
 
 class ElmoxError(ValueError):
-    """Bad input, with a message that says what to do about it."""
+    """Bad input, with a message that says what to do about it.
+
+    The message is one line, whatever a file's names contain: control characters are escaped, so
+    that they reach no terminal, and what is too long is cut in the middle.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        """Keep a message that can be printed."""
+        if len(message) > MAX_MESSAGE:
+            half = MAX_MESSAGE // 2
+            message = f"{message[:half]} [...] {message[-half:]}"
+        super().__init__("".join(c if c.isprintable() else _escaped(c) for c in message))
 
 
 class NothingToLearn(ElmoxError):
     """Training examples of which a task can learn nothing; of more of them perhaps it can."""
+
+
+def _escaped(character: str) -> str:
+    return " " if character == "\n" else character.encode("unicode_escape").decode("ascii")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.inputs import MAX_JSON_BYTES, read_whole
 from elmox.locks import locked
 from elmox.temporary import (
     clear_leftovers,
@@ -210,22 +211,19 @@ def to_json(values: Mapping[str, Any]) -> bytes:
     return f"{json.dumps(values, indent=2, ensure_ascii=False)}\n".encode()
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """A JSON object from a file, or an error that names the file."""
-    values = read_json_value(path)
+    values = read_json_value(path, max_bytes)
     if not isinstance(values, dict):
         raise ElmoxError(f"{path} holds a {type(values).__name__}, expected a JSON object")
     return values
 
 
-def read_json_value(path: Path) -> Any:
+def read_json_value(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """Any JSON value from a file, or an error that names the file."""
+    content = read_whole(path, max_bytes)
     try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist") from None
-    except OSError as error:
-        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
+        return json.loads(content)
     except (ValueError, RecursionError) as error:  # also bad UTF-8, and numbers of 5,000 digits
         raise ElmoxError(f"{path} is not JSON: {error}") from error
 

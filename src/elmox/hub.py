@@ -28,6 +28,7 @@ from torch import Tensor
 from elmox.config import BUNDLED, LstmConfig, config_from_dict
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
+from elmox.inputs import MAX_WORDS_BYTES, require_regular
 from elmox.legacy.ai2_softmax import read_ai2_softmax
 from elmox.legacy.many_langs import CHARACTER_MARKS
 from elmox.legacy.recognize import read_legacy
@@ -208,8 +209,9 @@ def _with_softmax(checkpoint: Checkpoint, softmax: Path | None, vocab: Path | No
         given = f"softmax={softmax}" if vocab is None else f"softmax_vocab={vocab}"
         raise ElmoxError(f"{given}: give the softmax file and its vocabulary together")
     for path in (softmax, vocab):
-        if not path.is_file():
+        if not path.exists():
             raise ElmoxError(f"{path} does not exist: expected AI2's softmax file, its vocabulary")
+        require_regular(path)
     dim = checkpoint.config.lstm.projection_dim
     return replace(
         checkpoint, softmax=StoredSoftmax(partial(read_ai2_softmax, softmax, vocab, dim))
@@ -247,7 +249,7 @@ def _mix_tensors(mixes: Mapping[str, Mix]) -> dict[str, Tensor]:
 
 
 def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
-    if not path.is_file():
+    if not path.exists():
         return {}
     tensors = read_tensors(path)
     names = [name.removesuffix(".weights") for name in tensors if name.endswith(".weights")]
@@ -260,7 +262,7 @@ def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
 
 
 def _read_state(path: Path, lstm: LstmConfig) -> LstmState | None:
-    if not path.is_file():
+    if not path.exists():
         return None
     tensors = _read_float32(path)
     rows = (lstm.num_layers, lstm.num_directions, 1)
@@ -288,7 +290,7 @@ def _read_strings(path: Path, number: int | None, marks: tuple[str, ...]) -> tup
     """A list of `number` strings, `marks` among them; None where the model has no use for it."""
     if number is None:
         return None
-    strings = read_json_value(path)
+    strings = read_json_value(path, MAX_WORDS_BYTES)
     if not isinstance(strings, list) or not all(isinstance(item, str) for item in strings):
         raise ElmoxError(f"{path}: expected a list of strings")
     if len(strings) != number:

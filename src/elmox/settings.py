@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.inputs import MAX_JSON_BYTES, read_whole
 
 LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimisers go some way beyond a rate
 
 
 def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     """Read a recipe's tables and change them by `section.key=value`, as `--set` gives them."""
+    if not path.exists():
+        raise ElmoxError(f"{path} does not exist: give a recipe, a TOML file")
     try:
-        values = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist: give a recipe, a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = tomllib.loads(read_whole(path, MAX_JSON_BYTES).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ElmoxError(f"{path} is not TOML: {error}") from error
     for change in changes:
         change_setting(values, change)

@@ -4,9 +4,14 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from elmox.errors import ElmoxError
+from elmox.inputs import require_regular
+
+_MAX_HEADER_BYTES = 2**22  # some 40,000 arrays
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -14,16 +19,30 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    _check_header(path)
     try:
         tensors: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist") from None
-    except SafetensorError as error:
+    except (SafetensorError, OSError, KeyError, RuntimeError, ValueError, TypeError) as error:
         raise ElmoxError(f"{path} is damaged or cut short: {error}") from error
     for name, tensor in tensors.items():
-        if not tensor.is_floating_point():
+        if tensor.dtype not in _DTYPES:
             raise ElmoxError(f"{path}: {name} holds {tensor.dtype}, expected floating point")
     return tensors
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that is longer than the file, or lists more arrays than any model has."""
+    size = require_regular(path)
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
+    if length > min(size, _MAX_HEADER_BYTES):
+        raise ElmoxError(
+            f"{path} is damaged or cut short: a file of {size:,} bytes declares a header of "
+            f"{length:,}, expected at most {_MAX_HEADER_BYTES:,}"
+        )
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -27,6 +27,7 @@ from elmox.bulk.parts import PART_BYTES, Entry, Parts
 from elmox.bulk.workspace import Workspace
 from elmox.errors import ElmoxError
 from elmox.files import writing
+from elmox.inputs import require_regular
 from elmox.temporary import remove
 
 Format = Literal["hdf5", "npy", "parquet"]
@@ -140,6 +141,7 @@ def _detect(path: Path) -> Format:
         partial = Path(f"{path}.partial")
         hint = f"; it is unfinished in {partial}, run the same elmox embed to finish it"
         raise ElmoxError(f"{path}: no such file or directory{hint if partial.exists() else ''}")
+    require_regular(path)
     try:
         with path.open("rb") as file:
             magic = file.read(4)

@@ -6,6 +6,7 @@ open too: bilm-tf's dumps, and those of `allennlp elmo` with their additional `s
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from elmox.bulk.parts import Parts
 from elmox.errors import ElmoxError
 from elmox.files import sync_file
 from elmox.hdf5 import creating_hdf5
+from elmox.hdf5_reader import Hdf5Reader
 
 _ATTRIBUTE = "elmox"
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
@@ -44,9 +47,9 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
     sync_file(target)
 
 
-def _count_entries(file: h5py.File, path: Path) -> int:
+def _count_entries(names: list[str], path: Path) -> int:
     """How many datasets are named 0, 1, ...; there must be no gap."""
-    numbers = [int(key) for key in file if key.isascii() and key.isdigit() and key == str(int(key))]
+    numbers = [int(key) for key in names if _NUMBER.fullmatch(key)]
     if not numbers:
         raise ElmoxError(
             f"{path}: an HDF5 file without datasets named 0, 1, ...: expected one of vectors, "
@@ -70,31 +73,24 @@ class Hdf5Source:
 
     def __init__(self, path: Path) -> None:
         """Open the file and count its entries."""
-        self._path = path
         self.meta: dict[str, Any] = {}
+        self._file = Hdf5Reader(path, shared=True)
         try:
-            self._file = h5py.File(path, "r")
-        except OSError as error:
-            raise ElmoxError(f"{path}: cannot read this HDF5 file ({error})") from error
-        try:
-            text = self._file.attrs.get(_ATTRIBUTE)
+            text = self._file.attribute(_ATTRIBUTE)
             if text is not None:
                 self.meta, _ = read_meta(text, path)
             # Counting the names costs seconds in a file of millions, so believe our own note.
             if self.meta.get("num_entries") == len(self._file):
                 self.num_entries = len(self._file)
             else:
-                self.num_entries = _count_entries(self._file, path)
+                self.num_entries = _count_entries(self._file.names(), path)
         except ElmoxError:
             self._file.close()
             raise
 
     def read(self, i: int) -> Array:
         """Entry `i`."""
-        dataset = self._file[str(i)]
-        if not isinstance(dataset, h5py.Dataset):
-            raise ElmoxError(f"{self._path}: {i} is a group of HDF5, expected a dataset")
-        return np.asarray(dataset[()])
+        return self._file.read(str(i))
 
     def close(self) -> None:
         """Close the file."""

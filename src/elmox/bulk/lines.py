@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError
+from elmox.inputs import refuse_device
 from elmox.readers.open_text import open_bytes, text_suffix
 from elmox.text.json_text import check_json_text
 from elmox.text.sentences import split_sentences
@@ -60,6 +61,7 @@ def check_source(path: str) -> None:
         raise ElmoxError(f"{path} does not exist: give a text file, or - for stdin")
     if Path(path).is_dir():
         raise ElmoxError(f"{path} is a directory, expected a text file")
+    refuse_device(path)
     if not os.access(path, os.R_OK):
         raise ElmoxError(f"{path} cannot be read: permission denied")
 

@@ -20,6 +20,7 @@ from elmox.bulk.layout import Array, read_meta
 from elmox.bulk.parts import Parts, npy_header, shard_name
 from elmox.errors import ElmoxError
 from elmox.files import write_whole
+from elmox.inputs import MAX_JSON_BYTES, read_whole, require_regular
 
 _OWN_FILES = re.compile(r"shard-\d{5,}\.npy|index\.npy|meta\.json")
 _OPEN_SHARDS = 8
@@ -49,11 +50,10 @@ class NpySource:
 
     def __init__(self, path: Path) -> None:
         """Open the index; shards are opened when they are asked for."""
-        self.meta, self._layout = read_meta((path / "meta.json").read_bytes(), path)
-        try:
-            self._index: Array = np.load(path / "index.npy", mmap_mode="r")
-        except (OSError, ValueError) as error:
-            raise ElmoxError(f"{path}: cannot read its index.npy ({error})") from error
+        self.meta, self._layout = read_meta(read_whole(path / "meta.json", MAX_JSON_BYTES), path)
+        self._index = _mapped(path / "index.npy", "make the vectors again")
+        if self._index.shape[1:] != (3,) or self._index.dtype != np.int64:
+            raise ElmoxError(f"{path}/index.npy has another shape or dtype than elmox writes")
         self.num_entries = len(self._index)
         self._path = path
         self._shard = lru_cache(_OPEN_SHARDS)(self._map_shard)
@@ -63,7 +63,10 @@ class NpySource:
         shard, start, num_tokens = self._index[i].tolist()
         if num_tokens == 0:  # its shard may be empty, and an empty file cannot be mapped
             return np.empty(self._layout.shape(0), self._layout.numpy_dtype)
-        return self._layout.entry(self._shard(shard)[start : start + num_tokens])
+        rows = self._shard(shard)
+        if not 0 <= start <= start + num_tokens <= len(rows):
+            raise ElmoxError(f"{self._path}: its index asks for tokens that shard {shard} lacks")
+        return self._layout.entry(rows[start : start + num_tokens])
 
     def close(self) -> None:
         """Unmap what no entry in the caller's hands still needs."""
@@ -71,9 +74,19 @@ class NpySource:
 
     def _map_shard(self, number: int) -> Array:
         path = self._path / shard_name(number)
-        try:
-            return np.asarray(np.load(path, mmap_mode="r"))
-        except (OSError, ValueError) as error:
-            raise ElmoxError(
-                f"{path}: cannot read this shard ({error}): copy or make {self._path} again"
-            ) from error
+        rows = _mapped(path, f"copy or make {self._path} again")
+        if rows.shape[1:] != self._layout.row_shape or rows.dtype != self._layout.numpy_dtype:
+            raise ElmoxError(f"{path} has another shape or dtype than meta.json says")
+        return rows
+
+
+def _mapped(path: Path, advice: str) -> Array:
+    """Map an array; numpy's own words are left out, which advise to load pickles."""
+    require_regular(path)
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, TypeError, EOFError, SyntaxError, ArithmeticError) as error:
+        raise ElmoxError(
+            f"{path} cannot be read, it is damaged or no .npy file: {advice}"
+        ) from error
+    return np.asarray(array)

@@ -17,6 +17,7 @@ from elmox.cli.model_options import (
     VocabFile,
 )
 from elmox.errors import ElmoxError
+from elmox.inputs import MAX_JSON_BYTES, read_whole
 
 if TYPE_CHECKING:
     from elmox.model.checkpoint import Checkpoint
@@ -97,7 +98,7 @@ def command(
 
 def _read_card(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_whole(path, MAX_JSON_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ElmoxError(f"{path} is not UTF-8 (byte {error.start}): convert it first") from error
 

@@ -10,6 +10,7 @@ are the input's, then the recurrent state's; the forget gate's constant 1 is not
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,10 +20,13 @@ from elmox.config import NUM_BYTE_CHARACTERS, ElmoConfig
 from elmox.errors import ElmoxError
 from elmox.files import to_json, write_together
 from elmox.legacy.ai2_softmax import ai2_softmax_files
-from elmox.legacy.hdf5_arrays import Array, Read, array_reader, opened_hdf5, write_hdf5
+from elmox.legacy.hdf5_arrays import Array, Read, array_reader, open_hdf5, write_hdf5
 from elmox.legacy.options import options_from_config, word_config
 from elmox.model.checkpoint import Checkpoint
 from elmox.text.vocab import Vocab, vocab_file
+
+if TYPE_CHECKING:
+    from elmox.hdf5_reader import Hdf5Reader
 
 _GATES_FROM_FILE = [0, 2, 3, 1]  # i, j, f, o -> input, forget, output, candidate
 _GATES_TO_FILE = [0, 3, 1, 2]
@@ -45,8 +49,8 @@ def read_ai2(
         token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
     """
     tensors: dict[str, Tensor] = {}
-    with opened_hdf5(weights) as file:
-        read = array_reader(file, weights, options_source)
+    with open_hdf5(weights) as file:
+        read = array_reader(file, options_source)
         found = f"AI2 (bilm-tf) weights {weights.name}"
         if config.char_cnn is None and "char_embed" in file:
             raise ElmoxError(
@@ -116,19 +120,19 @@ def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Arra
     for word in (config.text.begin, config.text.end):
         if word not in vocab:
             raise ElmoxError(f"{vocab.source} lacks {word}, which bounds every sentence")
-    with opened_hdf5(path) as file:
-        read = array_reader(file, path, vocab.source)
+    with open_hdf5(path) as file:
+        read = array_reader(file, vocab.source)
         shape = (len(vocab), config.lstm.projection_dim)
         return read("embedding", shape, "(words of the vocabulary, projection_dim)")
 
 
-def _read_char_cnn(file: Mapping[str, object], read: Read, config: ElmoConfig) -> dict[str, Tensor]:
+def _read_char_cnn(file: "Hdf5Reader", read: Read, config: ElmoConfig) -> dict[str, Tensor]:
     char_cnn = config.char_cnn
     assert char_cnn is not None
     e, f, p = char_cnn.embedding_dim, char_cnn.num_filters, config.lstm.projection_dim
     # 261 rows as trained, 262 with the padding token's row of zeros in front; never ask the
     # options.
-    shape = getattr(file.get("char_embed"), "shape", None)
+    shape = file.shape("char_embed") if "char_embed" in file else None
     rows = NUM_BYTE_CHARACTERS - 1 + (shape is not None and shape[:1] == (NUM_BYTE_CHARACTERS,))
     embedding = read("char_embed", (rows, e), "(261 or 262 characters, char_cnn.embedding.dim)")
     if rows < NUM_BYTE_CHARACTERS:
@@ -151,9 +155,7 @@ def _read_char_cnn(file: Mapping[str, object], read: Read, config: ElmoConfig) -
     return {f"token_encoder.{name}": _tensor(array) for name, array in arrays.items()}
 
 
-def _read_lstm(
-    file: Mapping[str, object], read: Read, config: ElmoConfig, layer: int
-) -> dict[str, Tensor]:
+def _read_lstm(file: "Hdf5Reader", read: Read, config: ElmoConfig, layer: int) -> dict[str, Tensor]:
     p, c = config.lstm.projection_dim, config.lstm.cell_dim
     parts: dict[str, list[Array]] = {
         "input_weight": [], "recurrent_weight": [], "bias": [], "projection": []
@@ -225,9 +227,7 @@ def _ai2_cell(
     return arrays
 
 
-def _refuse_more(
-    file: Mapping[str, object], config: ElmoConfig, weights: Path, source: str
-) -> None:
+def _refuse_more(file: "Hdf5Reader", config: ElmoConfig, weights: Path, source: str) -> None:
     """The file must not hold parts that the options do not mention."""
     lstm = config.lstm
     surplus = {_cell_name(0, lstm.num_layers): f"lstm.n_layers = {lstm.num_layers}"}

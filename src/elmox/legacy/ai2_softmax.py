@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from elmox.errors import ElmoxError
-from elmox.legacy.hdf5_arrays import array_reader, opened_hdf5, write_hdf5
+from elmox.legacy.hdf5_arrays import array_reader, open_hdf5, write_hdf5
 from elmox.model.checkpoint import Softmax, StoredSoftmax
 from elmox.text.vocab import SPECIAL_WORDS, read_vocab, vocab_file
 
@@ -32,15 +32,15 @@ def read_ai2_softmax(path: Path, vocab_path: Path, dim: int) -> Softmax:
         raise ElmoxError(
             f"{vocab_path} lacks {missing[0]}: a softmax predicts {', '.join(SPECIAL_WORDS)} too"
         )
-    with opened_hdf5(path) as file:
+    with open_hdf5(path) as file:
         prefix = "" if "W" in file else "softmax/"
-        shape: tuple[int, ...] = getattr(file.get(f"{prefix}W"), "shape", ())
-        if len(shape) == 2 and shape[1] != dim:
+        shape = file.shape(f"{prefix}W") if f"{prefix}W" in file else None
+        if shape is not None and len(shape) == 2 and shape[1] != dim:
             raise ElmoxError(
                 f"{path}: {prefix}W has rows of {shape[1]} numbers, but the biLM's projection is "
                 f"{dim} wide: this softmax belongs to another model"
             )
-        read = array_reader(file, path, str(vocab_path))
+        read = array_reader(file, str(vocab_path))
         weight = read(f"{prefix}W", (len(vocab), dim), "(words of the vocabulary, projection_dim)")
         bias = read(f"{prefix}b", (len(vocab),), "(words of the vocabulary,)")
     words = vocab.words

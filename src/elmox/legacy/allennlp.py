@@ -43,7 +43,10 @@ def read_allennlp(
     config = _config(tensors, encoder, stack, source)
     assumed = ""
     if options is None:
-        assumed = "; no options file inside, so relu, clips of 3 and 50 characters are assumed"
+        assumed = (
+            "; no options file inside, so relu, clips of 3 and 50 characters are assumed: give it "
+            "as options="
+        )
     else:
         config = _checked(config, config_from_options(options, source), source)
     assert config.char_cnn is not None

@@ -1,7 +1,6 @@
 """Named arrays in HDF5 files that others wrote, or will read."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,31 +10,23 @@ from numpy.typing import NDArray
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    import h5py
+    from elmox.hdf5_reader import Hdf5Reader
 
 Array = NDArray[np.float32]
 # Reads one dataset after checking its shape; the string says in the options' words what it must be.
 Read = Callable[[str, tuple[int, ...], str], Array]
 
 
-@contextmanager
-def opened_hdf5(path: Path) -> Iterator["h5py.File"]:
+def open_hdf5(path: Path) -> "Hdf5Reader":
     """Open a file for reading; whatever is wrong with it is an `ElmoxError`."""
-    import h5py
+    from elmox.hdf5_reader import Hdf5Reader
 
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist") from None
-    except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own
-        raise ElmoxError(
-            f"{path} cannot be read as HDF5, it is damaged, cut short or another format: {error}"
-        ) from error
+    return Hdf5Reader(path)
 
 
-def array_reader(file: "h5py.File", path: Path, wanted_by: str) -> Read:
-    """Reads arrays of known shape; `wanted_by` names what says so, for error messages."""
+def array_reader(file: "Hdf5Reader", wanted_by: str) -> Read:
+    """Read arrays of known shape; `wanted_by` names what asks for them, for error messages."""
+    path = file.path
 
     def read(name: str, shape: tuple[int, ...], meaning: str) -> Array:
         if name not in file:
@@ -43,18 +34,13 @@ def array_reader(file: "h5py.File", path: Path, wanted_by: str) -> Read:
                 f"{path} lacks the array {name}: {wanted_by} asks for it with shape "
                 f"{shape} = {meaning}"
             )
-        dataset = file[name]
-        if not hasattr(dataset, "shape"):
-            raise ElmoxError(f"{path}: {name} is a group, expected an array")
-        if dataset.shape != shape:
+        if file.shape(name) != shape:
             raise ElmoxError(
-                f"{path}: {name} has shape {dataset.shape}, but {wanted_by} asks for "
+                f"{path}: {name} has shape {file.shape(name)}, but {wanted_by} asks for "
                 f"{shape} = {meaning}: the two files do not belong together"
             )
-        try:
-            return np.asarray(dataset[()], dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise ElmoxError(f"{path}: {name} does not hold numbers: {error}") from error
+        with np.errstate(over="ignore"):  # infinite values are refused later, by name
+            return np.asarray(file.read(name), dtype=np.float32)
 
     return read
 

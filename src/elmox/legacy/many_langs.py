@@ -20,8 +20,10 @@ from elmox.config import (
 )
 from elmox.errors import ElmoxError
 from elmox.files import read_json
+from elmox.inputs import MAX_WORDS_BYTES, read_whole, shortened
 from elmox.legacy.options import get_filters, get_option
-from elmox.legacy.torch_names import char_cnn_tensors, load_plain_tensors, lstm_tensors, pick
+from elmox.legacy.torch_files import load_plain_tensors
+from elmox.legacy.torch_names import char_cnn_tensors, lstm_tensors, pick
 from elmox.model.checkpoint import Checkpoint
 
 # The configuration of the published models, for folders whose own was lost.
@@ -143,7 +145,8 @@ def _dictionary(path: Path, marks: tuple[str, ...]) -> tuple[str, ...]:
     if not path.is_file():
         raise ElmoxError(f"{path} does not exist, but the model's configuration asks for it")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        text = read_whole(path, MAX_WORDS_BYTES).decode("utf-8")
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except UnicodeDecodeError as error:
         raise ElmoxError(f"{path} is not UTF-8 (byte {error.start})") from error
     items: dict[int, str] = {}
@@ -152,8 +155,8 @@ def _dictionary(path: Path, marks: tuple[str, ...]) -> tuple[str, ...]:
             continue
         fields = line.strip().split("\t")
         item = "\u3000" if len(fields) == 1 else fields[0]
-        if not fields[-1].isdecimal():
-            raise ElmoxError(f"{path}, line {number}: {line!r}, expected item<TAB>id")
+        if not (fields[-1].isdecimal() and len(fields[-1]) < 20):
+            raise ElmoxError(f"{path}, line {number}: {shortened(line)}, expected item<TAB>id")
         if int(fields[-1]) in items:
             raise ElmoxError(f"{path}, line {number}: the id {fields[-1]} occurs a second time")
         items[int(fields[-1])] = item

@@ -10,6 +10,7 @@ from typing import Any
 
 from elmox.config import CharCnnConfig, ElmoConfig, LstmConfig, WordConfig
 from elmox.errors import ElmoxError
+from elmox.inputs import shortened
 
 REQUIRED = object()
 
@@ -77,10 +78,10 @@ def get_option(options: Mapping[str, Any], path: str, kind: type, default: Any =
         if default is REQUIRED:
             raise ElmoxError(f"lacks {path}: is it the options file of an ELMo model?")
         return default
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and type(value) is int and abs(value) < 2**63:
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ElmoxError(f"{path} is {value!r}, expected {kind.__name__}")
+        raise ElmoxError(f"{path} is {shortened(value)}, expected {kind.__name__}")
     return value
 
 
@@ -90,7 +91,7 @@ def get_filters(options: Mapping[str, Any], path: str) -> tuple[tuple[int, int],
     for bank in banks:
         is_pair = isinstance(bank, list) and len(bank) == 2
         if not is_pair or not all(type(number) is int for number in bank):
-            raise ElmoxError(f"{path} has {bank!r}, expected [width, count]")
+            raise ElmoxError(f"{path} has {shortened(bank)}, expected [width, count]")
     return tuple((width, count) for width, count in banks)
 
 

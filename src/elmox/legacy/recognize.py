@@ -7,20 +7,23 @@
 | .zip, .tar.gz | the same, inside (NLPL zips, AllenNLP archives) |
 """
 
-import re
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
+from typing import Any
 
 from elmox.errors import ElmoxError
 from elmox.files import read_json, refuse_unfinished
+from elmox.inputs import MAX_JSON_BYTES, read_whole, require_regular
 from elmox.legacy.ai2 import read_ai2
 from elmox.legacy.ai2_softmax import read_ai2_softmax
 from elmox.legacy.allennlp import read_allennlp
 from elmox.legacy.archives import archive_kind, extract
 from elmox.legacy.many_langs import read_many_langs
 from elmox.legacy.options import config_from_options
-from elmox.legacy.torch_names import load_plain_tensors
+from elmox.legacy.torch_files import load_plain_tensors
 from elmox.model.checkpoint import Checkpoint, StoredSoftmax
 from elmox.temporary import scratch_directory
 from elmox.text.vocab import read_vocab
@@ -47,6 +50,7 @@ def read_legacy(
     """
     if path.is_dir():
         return _read_directory(path, options, vocab, token_embeddings)
+    require_regular(path)
     if _is_hdf5(path):
         model = _read_hdf5(path, options or _options_beside(path), vocab, token_embeddings)
         return replace(model, softmax=_softmax_beside(path, model.config.lstm.projection_dim))
@@ -77,14 +81,13 @@ def _read_directory(
     options: Path | None,
     vocab: Path | None,
     token_embeddings: Path | None,
-    archive: Path | None = None,
 ) -> Checkpoint:
     if (folder / "encoder.pkl").is_file():
         return read_many_langs(folder)
     for name in _ALLENNLP_WEIGHTS:
         if (folder / name).is_file():
             tensors = load_plain_tensors(folder / name, str(folder / name))
-            options = options or _allennlp_options(folder, archive)
+            options = options or _allennlp_options(folder)
             given = None if options is None else read_json(options)
             return read_allennlp(tensors, given, str(folder))
     files = [path for path in folder.iterdir() if _wanted(path.name) and path != token_embeddings]
@@ -107,7 +110,7 @@ def _read_archive(
         if not extract(archive, folder, _wanted):
             raise ElmoxError(f"{archive} holds no known model: expected {_KNOWN} inside")
         try:
-            checkpoint = _read_directory(folder, options, vocab, token_embeddings, archive)
+            checkpoint = _read_directory(folder, options, vocab, token_embeddings)
         except ElmoxError as error:  # the temporary folder means nothing to the user
             raise ElmoxError(str(error).replace(str(folder), str(archive))) from error
     found = f"{archive_kind(archive)} {archive.name} with {checkpoint.found}"
@@ -123,8 +126,11 @@ def _wanted(name: str) -> bool:
 
 
 def _is_hdf5(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(8) == b"\x89HDF\r\n\x1a\n"
+    try:
+        with path.open("rb") as file:
+            return file.read(8) == b"\x89HDF\r\n\x1a\n"
+    except OSError as error:
+        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _options_beside(weights: Path) -> Path:
@@ -160,15 +166,35 @@ def _softmax_beside(weights: Path, dim: int) -> StoredSoftmax | None:
     return StoredSoftmax(partial(read_ai2_softmax, softmax, vocab, dim))
 
 
-def _allennlp_options(folder: Path, archive: Path | None) -> Path | None:
-    """The biLM's options file: inside the archive, beside it, or where its configuration says."""
+def _allennlp_options(folder: Path) -> Path | None:
+    """The biLM's options file, if it is in the folder; by its usual name, or as configured.
+
+    A configuration names the file as it was called where the model was trained. Only the last part
+    of that path counts, inside the folder: a model must not choose which other files are read.
+    """
     for path in sorted(folder.iterdir()):
         if path.name.endswith("options_file") or path.name == "options.json":
             return path
     if not (folder / "config.json").is_file():
         return None
-    config = (folder / "config.json").read_text("utf-8", "replace")
-    named = re.findall(r'"options_file":\s*"([^"]+)"', config)
-    beside = (archive or folder).parent
-    likely = [path for name in named for path in (Path(name), beside / Path(name).name)]
+    try:
+        config = json.loads(read_whole(folder / "config.json", MAX_JSON_BYTES))
+    except (ValueError, RecursionError):  # AllenNLP's Jsonnet need not be JSON, nor do we need it
+        return None
+    names = [PureWindowsPath(name).name for name in _options_files(config)]
+    likely = (folder / name for name in names if name not in ("", "..", "config.json"))
     return next((path for path in likely if path.is_file()), None)
+
+
+def _options_files(config: Any) -> Iterator[str]:
+    """Find the values of "options_file" anywhere in a configuration."""
+    pending = [config]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            name = value.get("options_file")
+            if isinstance(name, str):
+                yield name
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value

@@ -6,8 +6,6 @@ is the recurrent product's, with AllenNLP's forget constant already inside.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import IO
 
 import torch
 from torch import Tensor
@@ -16,26 +14,6 @@ from elmox.config import CharCnnConfig, LstmConfig
 from elmox.errors import ElmoxError
 
 _DIRECTIONS = ("forward", "backward")
-
-
-def load_plain_tensors(file: Path | IO[bytes], source: str) -> dict[str, Tensor]:
-    """Read a torch state dict without ever running code from it."""
-    try:
-        loaded = torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise ElmoxError(f"{source} does not exist") from None
-    except Exception as error:  # what an unpickler says to garbage can be anything
-        reason = str(error).split("\n")[0]
-        raise ElmoxError(
-            f"{source} is not a file of plain tensors (damaged, or a pickle that would run code); "
-            f"it was not loaded: {reason}"
-        ) from error
-    is_plain = isinstance(loaded, dict) and all(isinstance(v, Tensor) for v in loaded.values())
-    if not is_plain:
-        raise ElmoxError(
-            f"{source} holds {type(loaded).__name__}, expected a dict of plain tensors"
-        )
-    return {str(name): tensor.float() for name, tensor in loaded.items()}
 
 
 def pick(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], source: str) -> Tensor:

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from elmox.config import ElmoConfig
 from elmox.errors import ElmoxError
+from elmox.inputs import MAX_RATIO
 from elmox.model.bilm import BiLm
 from elmox.model.scalar_mix import Mix
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
@@ -23,6 +24,8 @@ from elmox.text.vocab import Vocab
 from elmox.text.words import WordIndexer
 
 ALIGNMENT = 64  # bytes; torch's own, for the CPU
+
+_SOME_PARTS = 10
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
         checkpoint: what a reader returned.
         source: the file or folder, for error messages.
     """
+    _refuse_larger(checkpoint, source)
     with torch.device("meta"), _NothingDrawn():
         bilm = BiLm(checkpoint.config)
     expected = bilm.state_dict()
@@ -166,6 +170,28 @@ def build_indexer(checkpoint: Checkpoint, source: str) -> WordIndexer:
         begin=text.begin,
         end=text.end,
     )
+
+
+def _refuse_larger(checkpoint: Checkpoint, source: str) -> None:
+    """Refuse a configuration of far more than there is, before a network of it is made.
+
+    What differs by less is found array by array, with a message that names it.
+    """
+    config = checkpoint.config
+    parts = config.lstm.num_layers
+    if config.char_cnn is not None:
+        parts += config.char_cnn.num_highways + len(config.char_cnn.filters)
+    if parts > len(checkpoint.tensors) + _SOME_PARTS:
+        raise ElmoxError(
+            f"{source}: its configuration has {parts} layers, highways and filter banks, but the "
+            f"weights are {len(checkpoint.tensors)} arrays"
+        )
+    numbers = sum(tensor.numel() for tensor in checkpoint.tensors.values())
+    if config.num_parameters > MAX_RATIO * (numbers + 1):
+        raise ElmoxError(
+            f"{source}: its configuration asks for {config.num_parameters:,} weights, but there "
+            f"are {numbers:,}"
+        )
 
 
 class _NothingDrawn(TorchFunctionMode):

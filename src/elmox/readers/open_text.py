@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TextIO, cast
 
 from elmox.errors import ElmoxError
+from elmox.inputs import refuse_device
 
 
 @contextmanager
@@ -42,6 +43,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     How a file is compressed is told by its name: .gz, .xz or .bz2.
     """
     try:
+        if path.exists():
+            refuse_device(path)
         with _opened(path) as file:
             yield file
     except FileNotFoundError:

@@ -20,6 +20,7 @@ from elmox.config import validated
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.files import atomic_directory, read_json, refuse_existing, to_json
+from elmox.inputs import MAX_WORDS_BYTES
 from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.finetuned import FinetunedElmo
 from elmox.tasks.recipe import TaskRecipe
@@ -108,7 +109,7 @@ def read_model(path: Path) -> "TaskModel":
         raise ElmoxError(f"{path} has another format than {FORMAT}: use the elmox that wrote it")
     finetuned = settings.pop("finetuned", None)
     description = validated(ModelDescription, settings, str(path / CONFIG_FILE))
-    words = validated(Words, read_json(path / WORDS_FILE), str(path / WORDS_FILE))
+    words = validated(Words, read_json(path / WORDS_FILE, MAX_WORDS_BYTES), str(path / WORDS_FILE))
     elmo = None
     if description.recipe.elmo.finetune:
         elmo = _read_elmo(path / ELMO_FOLDER, finetuned)

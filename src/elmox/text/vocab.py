@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.errors import ElmoxError
+from elmox.inputs import MAX_WORDS_BYTES, read_whole
 
 # The vocabulary that a language model predicts begins with these, in elmox.
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
@@ -55,12 +56,10 @@ class Vocab:
 def read_vocab(path: Path) -> Vocab:
     """Read one word per line (UTF-8). An empty last line is not a word."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_whole(path, MAX_WORDS_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ElmoxError(f"{path} is not UTF-8 (byte {error.start}): convert it first") from error
-    except OSError as error:
-        raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
-    words = [line.rstrip("\r") for line in text.split("\n")]
+    words = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if words and not words[-1]:
         words.pop()
     if not words:

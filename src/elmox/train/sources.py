@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from elmox.errors import ElmoxError
+from elmox.inputs import refuse_device
 from elmox.train.zstd_file import open_zstd
 
 STDIN = "-"
@@ -122,6 +123,7 @@ def _file(name: str) -> Source:
     path = Path(name)
     if path.is_dir():
         raise ElmoxError(f"{name} is a directory, expected a text file or a pattern like {name}/*")
+    refuse_device(path)
     if not os.access(path, os.R_OK):
         raise ElmoxError(f"{name} cannot be read: permission denied")
     if _JSON_LINES.search(name):
