@@ -28,8 +28,8 @@ from machine import RESULTS, cpu_name, running_english
 
 from elmox import Elmo
 from elmox.bench.allennlp import AllenNlp
-from elmox.legacy.ai2 import write_ai2
 from elmox.model.init import random_checkpoint
+from elmox.pretrained.ai2 import write_ai2
 from elmox.text.sentences import split_sentences
 
 Sentences = list[list[str]]

@@ -60,8 +60,8 @@ FIT = (
 
 # The later ones are imported by torch and by elmox when they are first used.
 IMPORTED = (
-    "elmox.bulk.embed", "elmox.cli.main", "elmox.legacy.ai2", "elmox.tasks.session",
-    "elmox.train.loop", "elmox.train.prepare", "pyarrow.parquet", "pydantic.dataclasses",
+    "elmox.vectors.embed", "elmox.cli.main", "elmox.pretrained.ai2", "elmox.tasks.fit.session",
+    "elmox.training.loop", "elmox.training.corpus.prepare", "pyarrow.parquet", "pydantic.dataclasses",
     "safetensors.torch", "torch._dynamo", "torch.fx.experimental.symbolic_shapes",
     "torch.utils._device",
 )  # fmt: skip
@@ -208,19 +208,19 @@ def run(
 def _be_elmox(
     inputs: Path, work: Path, words: str, number: int | None, exchange: bool, said: Path
 ) -> None:
-    import elmox.bulk.embed
     import elmox.cli.main
-    import elmox.files
+    import elmox.io.files
+    import elmox.vectors.embed
 
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     tempfile.tempdir = str(work / "tmp")
     os.environ["ELMOX_CACHE"] = str(work / "cache")
-    elmox.bulk.embed.default_part_bytes = lambda elmo: SMALL_PART
-    elmox.bulk.embed.CHUNK_BYTES = SMALL_PART
+    elmox.vectors.embed.default_part_bytes = lambda elmo: SMALL_PART
+    elmox.vectors.embed.CHUNK_BYTES = SMALL_PART
     if not exchange:
-        elmox.files._renameat2 = lambda: None
+        elmox.io.files._renameat2 = lambda: None
     sys.argv = ["elmox", *(_located(word, inputs, work) for word in words.split())]
     if number is not None:
         journal = os.open(work.with_name("journal"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -314,8 +314,8 @@ def _restore(start: Path, work: Path) -> None:
 
 def _see_readers(scenario: Scenario, inputs: Path, work: Path, old: Tree, new: Tree) -> str | None:
     """What is wrong with what readers see after a kill."""
-    from elmox.files import is_unfinished
-    from elmox.temporary import hidden_copy
+    from elmox.io.files import is_unfinished
+    from elmox.io.temporary import hidden_copy
 
     there = tree(work)
     if scenario.name.startswith(("train", "fit")):

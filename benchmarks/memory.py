@@ -73,8 +73,8 @@ def take(pieces: Iterator[str], size: float, separator: str) -> str:
 
 def prepare(folder: Path, text: Path | None, arguments: argparse.Namespace) -> None:
     """Write the model and all inputs."""
-    from elmox.hub import write_directory
     from elmox.model.init import random_checkpoint
+    from elmox.pretrained.load import write_directory
     from elmox.text.tokenize import get_tokenizer
 
     write_directory(random_checkpoint("small"), folder / "model")

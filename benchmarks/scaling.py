@@ -47,7 +47,7 @@ def read_text(elmo: Any, words: Iterator[str], num_tokens: int) -> None:
 
 def read_sentence(elmo: Any, words: Iterator[str], num_tokens: int) -> None:
     """One sentence, whose vectors come window by window."""
-    from elmox.model.layer_choice import choose_layers
+    from elmox.inference.layer_choice import choose_layers
 
     choice = choose_layers("average", elmo.num_layers, {})
     sentence = list(itertools.islice(words, num_tokens))

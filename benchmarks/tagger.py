@@ -20,7 +20,7 @@ from typing import Any
 from machine import RESULTS, running_english
 
 from elmox.bench.machine import machine_facts, machine_line
-from elmox.tasks.fitted import Fitted
+from elmox.tasks.predictor import Fitted
 from elmox.text.sentences import split_sentences
 
 MINUTES = 10  # in which a fit should be as good as done

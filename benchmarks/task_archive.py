@@ -16,7 +16,7 @@ from typing import Any
 from task_commands import without_absolute_paths
 
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write, read_json, write_together
+from elmox.io.files import atomic_write, read_json, write_together
 
 # None begins with a dot: those are half-written files, of a process that was killed.
 _NAME = re.compile(

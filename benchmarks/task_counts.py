@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.probes.bootstrap import Interval
-from elmox.tasks.scores.accuracy import score_tags
-from elmox.tasks.scores.coreference import score_document
-from elmox.tasks.scores.dependencies import score_parse
-from elmox.tasks.scores.span_f1 import score_spans
-from elmox.tasks.scores.srl import score_sentence
-from elmox.tasks.scores.tally import Tally
-from elmox.tasks.task import Task
+from elmox.tasks.base import Task
+from elmox.tasks.coref.metrics import score_document
+from elmox.tasks.metrics.accuracy import score_tags
+from elmox.tasks.metrics.tally import Tally
+from elmox.tasks.parsing.metrics import score_parse
+from elmox.tasks.srl.metrics import score_sentence
+from elmox.tasks.tagging.span_f1 import score_spans
 
 Counts: TypeAlias = list[list[float]]  # K numbers for each example
 Scorer: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # (..., K) -> (...)

@@ -23,9 +23,9 @@ from typing import NamedTuple, TypeAlias
 from machine import ROOT
 
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory
-from elmox.readers.questions import Question
-from elmox.readers.subjqa import read_subjqa
+from elmox.io.files import atomic_directory
+from elmox.tasks.qa.questions import Question
+from elmox.tasks.qa.subjqa import read_subjqa
 
 DATA = ROOT.parent / "shared" / "tasks"
 PARTS = ("train", "dev", "test")

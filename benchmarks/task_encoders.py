@@ -41,8 +41,8 @@ def check_same_encoders(uses: Iterable[Use]) -> None:
 @cache
 def elmo_digest(name: str) -> str:
     """Of a biLM."""
-    from elmox.bulk.embed import model_digest
     from elmox.elmo import Elmo
+    from elmox.vectors.embed import model_digest
 
     return model_digest(Elmo.from_pretrained(name, device="cpu"))
 

@@ -13,8 +13,8 @@ from task_records import Fit, Setup, recipe_values
 
 from elmox.bench.machine import machine_facts
 from elmox.elmo import chosen_device
-from elmox.files import atomic_write, read_json
-from elmox.tasks.session import SeedResult, TaskSession
+from elmox.io.files import atomic_write, read_json
+from elmox.tasks.fit.session import SeedResult, TaskSession
 
 MB = 10**6
 

@@ -22,7 +22,7 @@ from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
 
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
-from elmox.files import read_json
+from elmox.io.files import read_json
 from elmox.tasks.recipe import TaskRecipe, recipe_from_dict, task_recipe
 
 

@@ -29,8 +29,8 @@ from task_summary import (
 )
 
 from elmox.bench.machine import machine_line
-from elmox.files import atomic_write, to_json
-from elmox.tasks.ablation import Ablation
+from elmox.io.files import atomic_write, to_json
+from elmox.tasks.fit.ablation import Ablation
 
 NOT_YET = "not yet run"
 NONE = "-"

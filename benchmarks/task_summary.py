@@ -15,9 +15,9 @@ from task_studies import setup_path, table_path
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
-from elmox.files import read_json
+from elmox.io.files import read_json
 from elmox.probes.bootstrap import Interval
-from elmox.tasks.ablation import Ablation
+from elmox.tasks.fit.ablation import Ablation
 
 WITHOUT, BARE, MIX, ORIGINAL = "none", "layer0", "mix", "original"
 OTHERS = ("minilm-mix", "minilm-top")

@@ -17,7 +17,7 @@ import torch
 from machine import RESULTS, cpu_name, running_english
 
 from elmox import Elmo
-from elmox.ops.derived import WeightsWatch, weights_fixed
+from elmox.kernels.derived import WeightsWatch, weights_fixed
 
 REPEATS = {1: 200, 32: 40, 256: 7}  # calls per number of sentences
 WORDS = 20  # of a sentence

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox import Elmo, ElmoxError, open_vectors
-from elmox.bulk.embed import embed_file
 from elmox.plots import NO_MATPLOTLIB, can_draw, save_picture
+from elmox.vectors.embed import embed_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

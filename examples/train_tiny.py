@@ -19,12 +19,12 @@ from pathlib import Path
 from types import ModuleType
 
 from elmox import Elmo, open_vectors
-from elmox.bulk.embed import embed_file
-from elmox.train.corpus import open_corpus
-from elmox.train.loop import train
-from elmox.train.prepare import PrepareOptions, prepare_corpus
-from elmox.train.recipe import read_recipe
-from elmox.train.unigram import unigram_perplexity
+from elmox.training.corpus.corpus import open_corpus
+from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
+from elmox.training.loop import train
+from elmox.training.recipe import read_recipe
+from elmox.training.unigram import unigram_perplexity
+from elmox.vectors.embed import embed_file
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "tiny.toml"
 # Importing these opens windows, browsers or sockets, or prints.

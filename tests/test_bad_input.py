@@ -12,10 +12,10 @@ from broken_folders import ALLENNLP, MANY_LANGS, NATIVE, OTHERS
 from checkpoints import random_options, write_ai2, write_many_langs
 from shell import assert_one_line, run_elmox, run_here, tree
 
-from elmox.bulk.embed import embed_file
-from elmox.bulk.files import open_vectors
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
+from elmox.vectors.embed import embed_file
+from elmox.vectors.files import open_vectors
 
 MODELS = [*FILES, *OPTIONS, *ARCHIVES, *NATIVE, *MANY_LANGS, *ALLENNLP, *OTHERS]
 # Through the shell in a process of their own: one for each way in which a file can be wrong.

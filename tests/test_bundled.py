@@ -21,8 +21,8 @@ from shell import assert_one_line, run_here
 import elmox
 from elmox import Elmo, ElmoEmbedding, ElmoxError
 from elmox.config import BUNDLED
-from elmox.hub import bundled_model, load_checkpoint
-from elmox.legacy.ai2 import write_ai2
+from elmox.pretrained.ai2 import write_ai2
+from elmox.pretrained.load import bundled_model, load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = Path(elmox.__file__).parent / "models" / BUNDLED
@@ -60,7 +60,7 @@ needs_model = pytest.mark.skipif(
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that elmox takes for its own package's."""
-    monkeypatch.setattr("elmox.hub.files", lambda package: tmp_path / package)
+    monkeypatch.setattr("elmox.pretrained.load.files", lambda package: tmp_path / package)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return tmp_path / "elmox"

@@ -13,12 +13,12 @@ from shared_data import needs_shared
 from training_runs import losses, tiny_recipe
 
 from elmox import Elmo, ElmoEmbedding
+from elmox.kernels.dispatch import why_not_triton
+from elmox.kernels.lstm.rows import lstm_rows
 from elmox.model.init import random_checkpoint
-from elmox.ops.lstm_rows import lstm_rows
-from elmox.ops.select import why_not_triton
-from elmox.train.corpus import Corpus
-from elmox.train.loop import train
-from elmox.train.recipe import Recipe
+from elmox.training.corpus.corpus import Corpus
+from elmox.training.loop import train
+from elmox.training.recipe import Recipe
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sentences import batches
 
 from elmox import Elmo, ElmoxError
-from elmox.model import batched
+from elmox.inference import encode as batched
 
 SENTENCES = [["Live", "in", "the", "present"], [], ["I", "will", "buy"], ["x"], ["Live", "in"]]
 

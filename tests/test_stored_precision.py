@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from shell import assert_one_line, run_here
 
 from elmox import Elmo, ElmoxError
-from elmox.hub import load_checkpoint, write_directory
 from elmox.model.checkpoint import Checkpoint, in_precision
+from elmox.pretrained.load import load_checkpoint, write_directory
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["naïve", "天"]]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from elmox.bulk.files import open_vectors
     from elmox.config import ElmoConfig
     from elmox.elmo import Elmo
     from elmox.embedding import ElmoEmbedding
     from elmox.errors import ElmoxError
     from elmox.model.scalar_mix import ScalarMix
+    from elmox.vectors.files import open_vectors
 
 _HOMES = {
     "Elmo": "elmox.elmo",
@@ -22,7 +22,7 @@ _HOMES = {
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
     "ScalarMix": "elmox.model.scalar_mix",
-    "open_vectors": "elmox.bulk.files",
+    "open_vectors": "elmox.vectors.files",
 }
 
 __all__ = [

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
-from elmox.errors import ElmoxError
-from elmox.inputs import shortened
+from elmox.errors import ElmoxError, shortened
 
 T = TypeVar("T")
 

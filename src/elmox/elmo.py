@@ -21,12 +21,10 @@ import torch
 
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
-from elmox.hub import load_checkpoint, write_directory
-from elmox.model.batched import BatchOptions, encode_batches
-from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
-from elmox.model.evaluation import Evaluation
-from elmox.model.finite import require_range
-from elmox.model.language_model import (
+from elmox.inference.encode import BatchOptions, encode_batches
+from elmox.inference.evaluation import Evaluation
+from elmox.inference.finite import require_range
+from elmox.inference.language_model import (
     Direction,
     LanguageModel,
     Prediction,
@@ -34,13 +32,15 @@ from elmox.model.language_model import (
     build_language_model,
     position_of_blank,
 )
-from elmox.model.layer_choice import Layers, choose_layers
-from elmox.model.perplexity import NUM_ROWS
-from elmox.model.reader import Reader
+from elmox.inference.layer_choice import Layers, choose_layers
+from elmox.inference.perplexity import NUM_ROWS
+from elmox.inference.runner import Reader
+from elmox.kernels.linear.int8 import require_int8
+from elmox.kernels.torch_modes import not_compiled
+from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import CarriedState, LstmState
-from elmox.ops.int8_linear import require_int8
-from elmox.ops.torch_modes import not_compiled
+from elmox.pretrained.load import load_checkpoint, write_directory
 from elmox.text.tokenize import get_tokenizer
 
 Text: TypeAlias = str | Sequence[str]  # a raw sentence, or one that has been tokenised

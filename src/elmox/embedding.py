@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmox.elmo import Elmo
-from elmox.model.finite import can_overflow, require_finite
-from elmox.model.layer_choice import choose_layers
-from elmox.model.reader import RaggedVectors
+from elmox.inference.finite import can_overflow, require_finite
+from elmox.inference.layer_choice import choose_layers
+from elmox.inference.runner import RaggedVectors
+from elmox.io.transfer import to_device
+from elmox.kernels.torch_modes import autocast_off, not_compiled
 from elmox.model.scalar_mix import ScalarMix
-from elmox.model.transfer import to_device
-from elmox.ops.torch_modes import autocast_off, not_compiled
 from elmox.text.batches import index_sentences
 
 

@@ -29,3 +29,9 @@ class NothingToLearn(ElmoxError):
 
 def _escaped(character: str) -> str:
     return " " if character == "\n" else character.encode("unicode_escape").decode("ascii")
+
+
+def shortened(value: object, max_length: int = 100) -> str:
+    """Return the repr of a value from a file, cut for an error message."""
+    text = repr(value)
+    return text if len(text) <= max_length else f"{text[:max_length]}..."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmox.errors import ElmoxError
-from elmox.files import write_together
+from elmox.io.files import write_together
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

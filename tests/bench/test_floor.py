@@ -12,8 +12,8 @@ from elmox.bench.peers import Notes, plain_kernels
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.text import distinct_words, first_sentences
 from elmox.config import PRESETS, ElmoConfig, LstmConfig, WordConfig
+from elmox.kernels.dispatch import FORCE
 from elmox.model.softmax import AdaptiveSoftmax
-from elmox.ops.select import FORCE
 
 ORIGINAL = PRESETS["original"]
 CPU = torch.device("cpu")

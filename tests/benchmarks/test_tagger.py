@@ -8,8 +8,8 @@ from pathlib import Path
 from shell import environment
 from tagged_files import NAMES, write_columns
 
+from elmox.tasks.fit.session import fit_task
 from elmox.tasks.recipe import task_recipe
-from elmox.tasks.session import fit_task
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tagger.py"
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from elmox.errors import ElmoxError
-from elmox.readers.conll2012 import Mention
-from elmox.readers.conllu import TreebankSentence
-from elmox.readers.propositions import Argument, Proposition
+from elmox.io.conllu import TreebankSentence
+from elmox.tasks.data.conll2012 import Mention
+from elmox.tasks.data.propositions import Argument, Proposition
 from elmox.tasks.registry import find_task
 
 Systems = dict[str, list[list[list[float]]]]
@@ -72,9 +72,9 @@ def test_counts_add_up_to_the_score() -> None:
     """`counts_of` refuses counts whose sum has another score than the task gives."""
     from task_counts import counts_of
 
-    from elmox.readers.columns import TaggedSentence
-    from elmox.tasks.parsing import Parse
-    from elmox.tasks.sentiment import Opinion
+    from elmox.tasks.data.columns import TaggedSentence
+    from elmox.tasks.parsing.task import Parse
+    from elmox.tasks.sentiment.task import Opinion
 
     names = [
         TaggedSentence(("Ada", "met", "Bo"), ("B-PER", "O", "B-PER")),
@@ -99,9 +99,9 @@ def test_counts_add_up_to_the_score() -> None:
 def test_counts_of_roles_and_entities() -> None:
     from task_counts import counts_of
 
-    from elmox.readers.propositions import RoleSentence
-    from elmox.tasks.coreference import Coreference
-    from elmox.tasks.documents import Document
+    from elmox.tasks.coref.task import Coreference
+    from elmox.tasks.data.documents import Document
+    from elmox.tasks.data.propositions import RoleSentence
 
     args = (Argument("ARG0", 0, 1), Argument("V", 1, 2), Argument("ARG1", 2, 3))
     sentence = RoleSentence("1", ("I", "eat", "it"), ("_",) * 3, (Proposition(1, "eat", "", args),))
@@ -142,7 +142,7 @@ def test_every_tenth_sentence_is_dev(tmp_path: Path) -> None:
 def test_documents_are_split_by_name(tmp_path: Path) -> None:
     from task_data import corpus_files
 
-    from elmox.readers.conll2012 import read_conll2012
+    from elmox.tasks.data.conll2012 import read_conll2012
 
     row = "\t".join(["x", "0", "0", "word", *"_" * 8, "(1)"])
     texts = {
@@ -159,7 +159,7 @@ def test_documents_are_split_by_name(tmp_path: Path) -> None:
 def test_questions_with_an_answer(tmp_path: Path) -> None:
     from task_data import corpus_files
 
-    from elmox.readers.squad import read_squad
+    from elmox.tasks.qa.squad import read_squad
 
     def rows(name: str) -> str:
         file = io.StringIO()

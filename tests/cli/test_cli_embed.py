@@ -15,9 +15,9 @@ from checkpoints import (
 )
 from shell import assert_one_line, run_elmox, run_here, tree
 
-from elmox.bulk.files import open_vectors
 from elmox.elmo import Elmo
 from elmox.text.sentences import sentences_of
+from elmox.vectors.files import open_vectors
 
 try:
     import pyarrow

@@ -10,7 +10,7 @@ import pytest
 from shell import assert_one_line, kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
 
-from elmox.tasks.fitted import Fitted
+from elmox.tasks.predictor import Fitted
 
 SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]

@@ -9,7 +9,7 @@ import pytest
 from shell import assert_one_line, environment, run_here
 
 from elmox.elmo import Elmo
-from elmox.probes.neighbours import Neighbours, find_neighbours
+from elmox.probes.neighbors import Neighbours, find_neighbours
 
 TEXT = "The actors left the play .\n\nRain stopped play [ again ] .\nShe wrote a Play\nThe ball\n"
 SENTENCES = [line.split() for line in TEXT.splitlines()]

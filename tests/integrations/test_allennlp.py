@@ -21,8 +21,8 @@ from shared_data import needs_shared
 import elmox
 from elmox.bench.allennlp import load_allennlp
 from elmox.errors import ElmoxError
+from elmox.inference.layer_choice import choose_layers
 from elmox.integrations.allennlp import Elmo, ElmoEmbedder, ElmoTokenEmbedder, batch_to_ids
-from elmox.model.layer_choice import choose_layers
 
 Batch = list[list[str]]
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sentences import batches
 
 from elmox import Elmo
-from elmox.model.layer_choice import choose_layers
+from elmox.inference.layer_choice import choose_layers
 from elmox.text.batches import index_sentences
 
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5}

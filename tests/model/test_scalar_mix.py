@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmox import ElmoxError, ScalarMix
-from elmox.model.layer_choice import choose_layers
+from elmox.inference.layer_choice import choose_layers
 from elmox.model.scalar_mix import Mix
 
 numbers = st.floats(-3, 3)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from elmox.errors import ElmoxError
+from elmox.kernels.cross_entropy.plain import LOGITS_AT_ONCE
 from elmox.model import softmax
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
 
@@ -87,7 +88,7 @@ def test_pieces_change_nothing(
     positions: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(softmax.LOGITS_AT_ONCE, "cpu", logits)
+    monkeypatch.setitem(LOGITS_AT_ONCE, "cpu", logits)
     monkeypatch.setitem(softmax.POSITIONS_AT_ONCE, "cpu", positions)
     layer = make().double()
     expected = layer.log_probs(hidden().double()).gather(1, targets()[:, None]).squeeze(1)

@@ -22,9 +22,9 @@ from elmox.bench.peers import Notes, gradients_of, plain_kernels
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import Works, median_seconds
 from elmox.config import PRESETS, ElmoConfig
+from elmox.kernels.paths import like, reads_by_table, word_reading_path, word_training_path
 from elmox.model.init import random_bilm
 from elmox.model.token_encoder import TokenEncoder
-from elmox.ops.paths import like, reads_by_table, word_reading_path, word_training_path
 from elmox.text.words import WordIndexer, WordTable
 
 

@@ -18,12 +18,12 @@ from elmox.bench.floor import ProductRate, lstm_work, product_rate, word_work
 from elmox.bench.peers import Notes
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import Work, wall_seconds
-from elmox.bulk.embed import default_part_bytes, embed_file
-from elmox.bulk.files import Format
 from elmox.elmo import Elmo
-from elmox.legacy.ai2 import write_ai2
+from elmox.kernels.paths import like, reading_path, reads_by_table, word_reading_path
 from elmox.model.lstm import LstmLayer
-from elmox.ops.paths import like, reading_path, reads_by_table, word_reading_path
+from elmox.pretrained.ai2 import write_ai2
+from elmox.vectors.embed import default_part_bytes, embed_file
+from elmox.vectors.files import Format
 
 Sentences = list[list[str]]
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from elmox.bench.timing import median_seconds
 from elmox.config import ElmoConfig, LstmConfig
+from elmox.kernels.linear.int8 import Int8Linear
 from elmox.model.softmax import AdaptiveSoftmax
-from elmox.ops.int8_linear import Int8Linear
 
 SIDE = {"cuda": 8192, "cpu": 2048}  # of the matrices: large enough for a machine's best
 REPEATS = {"cuda": 9, "cpu": 3}

@@ -1,8 +1,8 @@
-"""`elmox bench lstm`: one layer, both directions, clipped and projected, beside torch's own.
+"""`elmox bench lstm`: one layer, both directions, clipped and projected, next to torch's own.
 
-Reading is what embeds text, whose rows end at any step (`ops/lstm.py` and its faster kin). Forward
-and training run full rows (`ops/lstm_rows.py`), there only or there and back. All sides compute in
-the same precision, weights included.
+"Reading" embeds text, whose rows end at any step (`kernels/lstm/plain.py` and its faster versions).
+"Forward" and "training" run full rows (`kernels/lstm/rows.py`). All sides compute in the same
+precision, weights included.
 
 Shapes: D directions, T steps, B rows, P projection, C cells.
 """
@@ -22,10 +22,10 @@ from elmox.bench.peers import Notes, compiled_lstm, gradients_of, plain_kernels,
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import Work, Works, median_seconds
 from elmox.config import PRESETS, LstmConfig
-from elmox.ops.lstm import BatchedLstm, LstmKernel, LstmWeights
-from elmox.ops.lstm_rows import lstm_rows
-from elmox.ops.paths import reading_path, training_path
-from elmox.ops.select import lstm_kernel
+from elmox.kernels.dispatch import lstm_kernel
+from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel, LstmWeights
+from elmox.kernels.lstm.rows import lstm_rows
+from elmox.kernels.paths import reading_path, training_path
 
 # Of a training pass, two products are on the way back.
 PRODUCTS = {"reading": 1, "forward": 1, "training": 3}

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from elmox.bench.timing import Works
 from elmox.config import LstmConfig
 from elmox.errors import ElmoxError
+from elmox.kernels.dispatch import FORCE
 from elmox.model.lstm import LstmLayer
-from elmox.ops.select import FORCE
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from elmox.errors import ElmoxError
 from elmox.text.sentences import split_sentences
-from elmox.train.sources import find_sources, read_blocks
+from elmox.training.corpus.sources import find_sources, read_blocks
 
 
 def first_sentences(

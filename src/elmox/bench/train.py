@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from elmox.bench.floor import adaptive_work, lstm_work, product_rate, word_work
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import wait_for
+from elmox.io.memory import memory_explained
+from elmox.kernels.paths import like, reads_by_table, training_path, word_training_path
 from elmox.model.lstm import LstmLayer
 from elmox.model.softmax import AdaptiveSoftmax
-from elmox.ops.paths import like, reads_by_table, training_path, word_training_path
-from elmox.train.corpus import Corpus, open_corpus
-from elmox.train.distributed import Processes
-from elmox.train.memory import memory_explained
-from elmox.train.network import PRECISIONS
-from elmox.train.recipe import DataRecipe, Recipe
-from elmox.train.rows import Batch
-from elmox.train.start import starting_point
-from elmox.train.trainer import Pending, Trainer
+from elmox.training.corpus.corpus import Corpus, open_corpus
+from elmox.training.distributed import Processes
+from elmox.training.network import PRECISIONS
+from elmox.training.recipe import DataRecipe, Recipe
+from elmox.training.rows import Batch
+from elmox.training.start import starting_point
+from elmox.training.trainer import Pending, Trainer
 
 WARM_UP = 5  # kernels are compiled in the first steps and recorded in the next
 

@@ -27,10 +27,10 @@ from elmox.cli.task_options import (
     open_session,
     say,
 )
-from elmox.files import write_together
+from elmox.io.files import write_together
 
 if TYPE_CHECKING:
-    from elmox.tasks.ablation import Ablation
+    from elmox.tasks.fit.ablation import Ablation
 
 
 class StudyName(StrEnum):
@@ -71,7 +71,7 @@ def command(
     """
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.elmo import chosen_device
-    from elmox.tasks.ablation import ablate
+    from elmox.tasks.fit.ablation import ablate
 
     check_data(train, dev, test)
     chosen = chosen_recipe(recipe, settings, model=elmo)

@@ -13,7 +13,7 @@ from elmox.cli.embed import Precision
 from elmox.cli.model_options import Device, Force, Json
 from elmox.cli.train import RecipePath, Settings
 from elmox.errors import ElmoxError
-from elmox.files import refuse_existing, to_json, write_together
+from elmox.io.files import refuse_existing, to_json, write_together
 
 if TYPE_CHECKING:
     import torch
@@ -188,7 +188,7 @@ def train(
     """
     _check_outputs(outputs, force)
     from elmox.bench.train import Windows, bench_train
-    from elmox.train.recipe import read_recipe
+    from elmox.training.recipe import read_recipe
 
     chosen = read_recipe(recipe, settings or ())
     found = bench_train(chosen, data, _device(device), Windows(windows, window_steps))
@@ -250,7 +250,7 @@ def embed(
 
 
 def _device(device: str | None) -> "torch.device":
-    from elmox.train.distributed import checked_device
+    from elmox.training.distributed import checked_device
 
     return checked_device(device)
 

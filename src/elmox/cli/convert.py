@@ -17,7 +17,7 @@ from elmox.cli.model_options import (
     VocabFile,
 )
 from elmox.errors import ElmoxError
-from elmox.inputs import MAX_JSON_BYTES, read_whole
+from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 
 if TYPE_CHECKING:
     from elmox.model.checkpoint import Checkpoint
@@ -67,10 +67,10 @@ def command(
 ) -> None:
     """Convert a checkpoint: legacy to native, or anything that spells bytes to AI2's hdf5."""
     from elmox.elmo import DTYPES
-    from elmox.files import refuse_existing
-    from elmox.hub import load_checkpoint, write_directory
-    from elmox.legacy.ai2 import write_ai2
+    from elmox.io.files import refuse_existing
     from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax, in_precision
+    from elmox.pretrained.ai2 import write_ai2
+    from elmox.pretrained.load import load_checkpoint, write_directory
 
     refuse_existing(output, force)
     to_ai2 = output.suffix in (".hdf5", ".h5")
@@ -105,8 +105,8 @@ def _read_card(path: Path) -> str:
 
 def _warmed_up(checkpoint: "Checkpoint", text: str, raw: bool) -> "Checkpoint":
     """The same model with the state in which it is after a text."""
-    from elmox.bulk.lines import line_format, read_lines
     from elmox.elmo import Elmo
+    from elmox.text.lines import line_format, read_lines
 
     elmo = Elmo(checkpoint)
     lines = read_lines(text, line_format(text, raw), elmo.tokenize)

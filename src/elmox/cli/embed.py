@@ -82,9 +82,9 @@ def command(
     # oneDNN keeps the code that it compiled for the last thousand shapes, some 500 MB after a few
     # million tokens; the last 64 serve as well. It asks when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from elmox.bulk.embed import embed_file
-    from elmox.bulk.lines import STDIN
     from elmox.elmo import Elmo
+    from elmox.text.lines import STDIN
+    from elmox.vectors.embed import embed_file
 
     elmo = Elmo.from_pretrained(
         model,

@@ -50,9 +50,9 @@ def command(
     the other and the LSTMs' state runs on, as in the paper. Bits per character make models of
     different vocabularies comparable: words outside the vocabulary pay for being spelled.
     """
-    from elmox.bulk.lines import STDIN, check_source, line_format, read_lines
     from elmox.elmo import Elmo
     from elmox.tasks.model import is_task_model
+    from elmox.text.lines import STDIN, check_source, line_format, read_lines
 
     if is_task_model(Path(model)):
         if raw or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
@@ -92,8 +92,8 @@ def command(
 def _show_scores(
     model: str, data: Path, elmo: str | None, device: str | None, as_json: bool
 ) -> None:
-    from elmox.tasks.fitted import Fitted
-    from elmox.tasks.scores.shown import shown_score
+    from elmox.tasks.metrics.shown import shown_score
+    from elmox.tasks.predictor import Fitted
 
     scores = Fitted.load(model, elmo=elmo, device=device).score(data)
     if as_json:

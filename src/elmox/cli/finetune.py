@@ -66,9 +66,9 @@ def command(
     OUT/model is the result. A model without a softmax gets a new one, which is trained first while
     the rest stands still.
     """
-    from elmox.hub import load_checkpoint
-    from elmox.train.finetune import FinetuneOptions, finetune
-    from elmox.train.prepare import PrepareOptions
+    from elmox.pretrained.load import load_checkpoint
+    from elmox.training.corpus.prepare import PrepareOptions
+    from elmox.training.finetune import FinetuneOptions, finetune
 
     preparing = PrepareOptions(
         raw=raw,

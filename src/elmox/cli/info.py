@@ -33,10 +33,10 @@ def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[
     import torch
 
     from elmox.elmo import default_device
-    from elmox.hub import load_checkpoint
+    from elmox.kernels.paths import paths
     from elmox.model.checkpoint import build_bilm, build_indexer
     from elmox.model.lstm import LstmLayer
-    from elmox.ops.paths import paths
+    from elmox.pretrained.load import load_checkpoint
 
     checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
     build_indexer(checkpoint, model)

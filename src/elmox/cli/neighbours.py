@@ -20,7 +20,7 @@ from elmox.cli.model_options import (
 )
 
 if TYPE_CHECKING:
-    from elmox.probes.neighbours import Neighbours
+    from elmox.probes.neighbors import Neighbours
 
 
 def command(
@@ -69,9 +69,9 @@ def command(
     """
     # A text of gigabytes has batches of many shapes; see `elmox embed`.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from elmox.bulk.lines import check_source, line_format, read_lines
     from elmox.elmo import Elmo
-    from elmox.probes.neighbours import find_neighbours, find_word
+    from elmox.probes.neighbors import find_neighbours, find_word
+    from elmox.text.lines import check_source, line_format, read_lines
 
     check_source(text)
     elmo = Elmo.from_pretrained(

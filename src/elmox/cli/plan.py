@@ -40,9 +40,9 @@ def command(
 
     Time is that of training alone: evaluations on held-out text and checkpoints come on top.
     """
-    from elmox.train.log import duration
-    from elmox.train.plan import plan
-    from elmox.train.recipe import read_recipe
+    from elmox.io.progress import duration
+    from elmox.training.plan import plan
+    from elmox.training.recipe import read_recipe
 
     found = plan(read_recipe(recipe, settings or ()), device=device, seconds=seconds)
     several = {n: found.seconds_on(n, bandwidth * 1e9) for n in devices or ()}

@@ -13,8 +13,8 @@ import typer
 from elmox.cli.model_options import Force, Json, Raw
 
 if TYPE_CHECKING:
-    from elmox.train.corpus import CorpusInfo, SplitInfo
-    from elmox.train.prepare import OnProgress, Progress
+    from elmox.training.corpus.corpus import CorpusInfo, SplitInfo
+    from elmox.training.corpus.prepare import OnProgress, Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -70,7 +70,7 @@ def command(
 
     Train on it with elmox train. The same text and options give the same bytes on any machine.
     """
-    from elmox.train.prepare import PrepareOptions, prepare_corpus
+    from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 
     options = PrepareOptions(
         raw=raw,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 
 import typer
 
-from elmox.files import refuse_existing, to_json, write_together
+from elmox.io.files import refuse_existing, to_json, write_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

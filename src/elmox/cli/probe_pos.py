@@ -57,15 +57,15 @@ def command(
     """
     # As for elmox embed: compiled code for the last thousand shapes would fill half a gigabyte.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from elmox.readers.conllu import read_conllu
+    from elmox.io.conllu import read_conllu
 
     check_files(out, "pos", force)
     files = {"train": train, "dev": dev, "test": test}
     treebank = {part: read_conllu(path) for part, path in files.items()}
 
     from elmox.elmo import Elmo
-    from elmox.probes.pos import PosOptions, probe_pos
-    from elmox.probes.pos_report import PosReport
+    from elmox.probes.pos.probe import PosOptions, probe_pos
+    from elmox.probes.pos.report import PosReport
 
     elmo = Elmo.from_pretrained(
         model,

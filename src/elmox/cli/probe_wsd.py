@@ -26,7 +26,7 @@ from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.readers.senses import SenseSentence
+    from elmox.probes.wsd.senses import SenseSentence
 
 
 def command(
@@ -65,8 +65,8 @@ def command(
     """
     # As for elmox embed: compiled code for the last thousand shapes would fill half a gigabyte.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from elmox.readers.raganato import find_test_sets, read_raganato
-    from elmox.readers.wordnet import read_sense_index
+    from elmox.probes.wsd.raganato import find_test_sets, read_raganato
+    from elmox.probes.wsd.wordnet import read_sense_index
 
     check_files(out, "wsd", force)
     training = _tagged_text(train)
@@ -74,8 +74,8 @@ def command(
     index = read_sense_index(senses)
 
     from elmox.elmo import Elmo
-    from elmox.probes.wsd import answer_senses
-    from elmox.probes.wsd_report import SenseReport, score_answers
+    from elmox.probes.wsd.probe import answer_senses
+    from elmox.probes.wsd.report import SenseReport, score_answers
 
     elmo = Elmo.from_pretrained(
         model,
@@ -106,8 +106,8 @@ def command(
 
 
 def _tagged_text(path: Path) -> "Iterator[SenseSentence]":
-    from elmox.readers.raganato import read_raganato
-    from elmox.readers.semcor import read_semcor
+    from elmox.probes.wsd.raganato import read_raganato
+    from elmox.probes.wsd.semcor import read_semcor
 
     readers = {r"\.data\.xml(\.\w+)?$": read_raganato, r"\.jsonl(\.\w+)?$": read_semcor}
     if not path.is_file():

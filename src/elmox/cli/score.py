@@ -21,7 +21,7 @@ from elmox.cli.model_options import (
 )
 
 if TYPE_CHECKING:
-    from elmox.model.language_model import SentenceScore
+    from elmox.inference.language_model import SentenceScore
 
 LINES_AT_ONCE = 1024
 
@@ -48,8 +48,8 @@ def command(
     mean of both. An empty line stays one. With --tokens: token, log-probability given its left,
     given its right, and "unknown" where it is outside the vocabulary and was scored as <UNK>.
     """
-    from elmox.bulk.lines import check_source, line_format, read_lines
     from elmox.elmo import Elmo
+    from elmox.text.lines import check_source, line_format, read_lines
 
     check_source(text)
     elmo = Elmo.from_pretrained(

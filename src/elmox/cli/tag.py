@@ -12,8 +12,8 @@ from elmox.cli.model_options import Device, FittedElmo, Json, Raw
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.bulk.lines import LineFormat
-    from elmox.tasks.fitted import Asked, Fitted
+    from elmox.tasks.predictor import Asked, Fitted
+    from elmox.text.lines import LineFormat
 
 QUESTIONS_AT_ONCE = 1000
 
@@ -48,8 +48,8 @@ def command(
     With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
     sentence, document or question. Where a model is about documents (coref), a blank line ends one.
     """
-    from elmox.bulk.lines import check_source, line_format
-    from elmox.tasks.fitted import Fitted
+    from elmox.tasks.predictor import Fitted
+    from elmox.text.lines import check_source, line_format
 
     if raw and json_lines:
         raise ElmoxError(
@@ -70,8 +70,8 @@ def command(
 
 def _asked(fitted: "Fitted", text: str, format: "LineFormat") -> Iterator["Asked"]:
     """What a text asks."""
-    from elmox.bulk.lines import STDIN, read_lines, text_lines
-    from elmox.readers.json_lines import parse_json_lines
+    from elmox.io.json_lines import parse_json_lines
+    from elmox.text.lines import STDIN, read_lines, text_lines
 
     task = fitted.task
     name = text

@@ -12,8 +12,8 @@ from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
+    from elmox.tasks.fit.session import TaskSession
     from elmox.tasks.recipe import TaskRecipe
-    from elmox.tasks.session import TaskSession
 
 
 class TaskName(StrEnum):
@@ -74,8 +74,8 @@ def open_session(
     cache: Path | None,
 ) -> "TaskSession":
     """Read the task's files."""
-    from elmox.tasks.layers import cache_directory
-    from elmox.tasks.session import TaskSession
+    from elmox.tasks.fit.layers import cache_directory
+    from elmox.tasks.fit.session import TaskSession
 
     return TaskSession(
         task.value,

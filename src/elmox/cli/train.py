@@ -13,7 +13,7 @@ from elmox.cli.interruption import RESUME, resumable
 from elmox.cli.model_options import Device, Json
 
 if TYPE_CHECKING:
-    from elmox.train.loop import Outcome
+    from elmox.training.loop import Outcome
 
 RecipePath: TypeAlias = Annotated[Path, typer.Argument(help="A TOML file.", show_default=False)]
 Settings: TypeAlias = Annotated[
@@ -38,8 +38,8 @@ def command(
     (Ctrl-C, SIGTERM, kill -9, a crash), the same command with --resume goes on exactly where the
     last checkpoint was made. On several GPUs: torchrun --nproc-per-node N -m elmox train ...
     """
-    from elmox.train.loop import train
-    from elmox.train.recipe import read_recipe
+    from elmox.training.loop import train
+    from elmox.training.recipe import read_recipe
 
     with resumable(RESUME):
         outcome = train(

@@ -35,10 +35,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmox import elmo as elmox_elmo
 from elmox.errors import ElmoxError
-from elmox.files import atomic_write
-from elmox.hdf5 import creating_hdf5
 from elmox.integrations.allennlp_ids import batch_to_ids
 from elmox.integrations.allennlp_module import Elmo, ElmoTokenEmbedder, File, load_files
+from elmox.io.files import atomic_write
+from elmox.io.hdf5 import creating_hdf5
 
 __all__ = ["DEFAULT_BATCH_SIZE", "Elmo", "ElmoEmbedder", "ElmoTokenEmbedder", "batch_to_ids"]
 

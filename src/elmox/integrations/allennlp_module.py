@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from elmox.errors import ElmoxError
-from elmox.hub import load_checkpoint
+from elmox.inference.layer_choice import choose_layers
+from elmox.inference.runner import WORDS_ENCODED_AT_ONCE, infer_layers
 from elmox.integrations.allennlp_ids import (
     Int64,
     Mask,
@@ -27,13 +28,12 @@ from elmox.integrations.allennlp_ids import (
     padded,
     token_counts,
 )
+from elmox.kernels.derived import Derived
+from elmox.kernels.torch_modes import autocast_off, not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm
-from elmox.model.layer_choice import choose_layers
-from elmox.model.reader import WORDS_ENCODED_AT_ONCE, infer_layers
 from elmox.model.scalar_mix import ScalarMix
 from elmox.model.state import CarriedState, LstmState, zero_state
-from elmox.ops.derived import Derived
-from elmox.ops.torch_modes import autocast_off, not_compiled
+from elmox.pretrained.load import load_checkpoint
 from elmox.text.chars import Spelling, spell_bytes
 from elmox.text.words import WordTable
 

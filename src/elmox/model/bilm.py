@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmox.config import ElmoConfig
+from elmox.io.transfer import to_device
+from elmox.kernels.derived import Derived
+from elmox.kernels.dispatch import lstm_kernel, why_not_fused
+from elmox.kernels.fork_gate import computing
+from elmox.kernels.lstm.packed import PackedLstm
+from elmox.kernels.lstm.plain import LstmKernel
+from elmox.kernels.torch_modes import modes_off
 from elmox.model.lstm import LstmLayer
 from elmox.model.state import LstmState
 from elmox.model.token_encoder import TokenEncoder
-from elmox.model.transfer import to_device
-from elmox.ops.derived import Derived
-from elmox.ops.fork_gate import computing
-from elmox.ops.lstm import LstmKernel
-from elmox.ops.packed_lstm import PackedLstm
-from elmox.ops.select import lstm_kernel, why_not_fused
-from elmox.ops.torch_modes import modes_off
 from elmox.text.batches import time_major
 
 

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import Activation, CharCnnConfig
-from elmox.ops.char_cnn import convolve_and_max, filter_table
-from elmox.ops.derived import Derived
-from elmox.ops.select import why_not_triton
-from elmox.ops.torch_modes import modes_off
+from elmox.kernels.char_cnn.plain import convolve_and_max, filter_table
+from elmox.kernels.derived import Derived
+from elmox.kernels.dispatch import why_not_triton
+from elmox.kernels.torch_modes import modes_off
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -116,12 +116,12 @@ class CharCnn(nn.Module):
         num_words, num_slots = characters.shape
         if num_words == 0 or num_slots != config.max_characters or why_not_triton(weight):
             return False
-        from elmox.ops.char_cnn_triton import fits, working_dtype
+        from elmox.kernels.char_cnn.triton_kernels import fits, working_dtype
 
         return fits(config, working_dtype(weight))
 
     def _run_kernels(self, characters: Tensor, lengths: Tensor | None) -> Tensor:
-        from elmox.ops.char_cnn_triton import char_cnn
+        from elmox.kernels.char_cnn.triton_kernels import char_cnn
 
         convolutions = cast(list[nn.Conv1d], list(self.convolutions))
         weights = [convolution.weight for convolution in convolutions]

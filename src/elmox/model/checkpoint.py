@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from elmox.config import ElmoConfig
 from elmox.errors import ElmoxError
-from elmox.inputs import MAX_RATIO
+from elmox.io.inputs import MAX_RATIO
 from elmox.model.bilm import BiLm
 from elmox.model.scalar_mix import Mix
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors

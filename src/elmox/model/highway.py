@@ -9,11 +9,11 @@ kept because every AI2 file uses it.
 import torch
 from torch import Tensor, nn
 
-from elmox.ops.derived import Derived
-from elmox.ops.packed_highway import PackedHighway
-from elmox.ops.packed_linear import can_pack
-from elmox.ops.select import why_not_triton
-from elmox.ops.torch_modes import modes_off
+from elmox.kernels.derived import Derived
+from elmox.kernels.dispatch import why_not_triton
+from elmox.kernels.highway.packed import PackedHighway
+from elmox.kernels.linear.packed import can_pack
+from elmox.kernels.torch_modes import modes_off
 
 
 class Highway(nn.Module):
@@ -28,7 +28,7 @@ class Highway(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         carry, transform = self.carry, self.transform
         if len(x) > 0 and why_not_triton(carry.weight) is None:
-            from elmox.ops.highway_triton import highway
+            from elmox.kernels.highway.triton_kernels import highway
 
             return highway(x, carry.weight, carry.bias, transform.weight, transform.bias)
         if not torch.is_grad_enabled() and can_pack(carry.weight):

@@ -15,9 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.errors import ElmoxError
+from elmox.kernels.cross_entropy.plain import LOGITS_AT_ONCE
 
-# Logits held at a time: the whole (N, V) of a batch would take gigabytes.
-LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
 # Positions that share one pass over the weights, which do not fit into a cache.
 POSITIONS_AT_ONCE = {"cpu": 512, "cuda": 4096}
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmox.config import ElmoConfig
+from elmox.io.transfer import to_device
 from elmox.model.char_cnn import CharCnn
 from elmox.model.highway import Highway
-from elmox.model.transfer import to_device
 from elmox.text.chars import Spelling
 from elmox.text.words import WordTable
 

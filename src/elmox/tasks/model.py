@@ -15,18 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmox.bulk.embed import model_digest
 from elmox.config import validated
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
-from elmox.files import atomic_directory, read_json, refuse_existing, to_json
-from elmox.inputs import MAX_WORDS_BYTES
-from elmox.tasks.embedder import ElmoShape, Embedded, Embedder
-from elmox.tasks.finetuned import FinetunedElmo
+from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
+from elmox.io.inputs import MAX_WORDS_BYTES
+from elmox.io.tensors import read_tensors, write_tensors
+from elmox.tasks.data.texts import TextBatch, Words
+from elmox.tasks.fit.finetuned import FinetunedElmo
+from elmox.tasks.nn.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
-from elmox.tasks.texts import TextBatch, Words
-from elmox.tensors import read_tensors, write_tensors
+from elmox.vectors.embed import model_digest
 
 MODEL_TYPE = "elmox-task"
 FORMAT = 1

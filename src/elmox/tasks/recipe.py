@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
-from elmox.settings import above, at_least, change_setting, rate, read_settings, share
+from elmox.io.settings import above, at_least, change_setting, rate, read_settings, share
 
 NO_ELMO = "none"
 NUM_SEEDS = 2**32  # that there are, from 0 on

@@ -3,14 +3,14 @@
 from typing import Any
 
 from elmox.errors import ElmoxError
-from elmox.tasks.coreference import Coreference
-from elmox.tasks.entailment import Entailment
-from elmox.tasks.parsing import Parsing
-from elmox.tasks.question_answering import QuestionAnswering
-from elmox.tasks.sentiment import Sentiment
-from elmox.tasks.srl import SemanticRoles
-from elmox.tasks.tagging import Tagging
-from elmox.tasks.task import Task
+from elmox.tasks.base import Task
+from elmox.tasks.coref.task import Coreference
+from elmox.tasks.entailment.task import Entailment
+from elmox.tasks.parsing.task import Parsing
+from elmox.tasks.qa.task import QuestionAnswering
+from elmox.tasks.sentiment.task import Sentiment
+from elmox.tasks.srl.task import SemanticRoles
+from elmox.tasks.tagging.task import Tagging
 
 _ALL: tuple[Task[Any, Any], ...] = (
     Tagging("pos", spans=False),

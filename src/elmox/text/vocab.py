@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.errors import ElmoxError
-from elmox.inputs import MAX_WORDS_BYTES, read_whole
+from elmox.io.inputs import MAX_WORDS_BYTES, read_whole
 
 # The vocabulary that a language model predicts begins with these, in elmox.
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")

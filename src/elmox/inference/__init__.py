@@ -1,0 +1,1 @@
+"""Running a frozen biLM: batching, word cache, choice of layers, the language model."""

@@ -1,0 +1,256 @@
+"""The biLM as the language model it is: scores of text, likely words, perplexity (section 3.1).
+
+Only words of the softmax's vocabulary can be predicted; every other word of a text is scored as
+`<UNK>`. As input every word is what it is, spelled in its characters.
+
+Shapes: n words of a sentence, D directions, V words of the vocabulary.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from elmox.errors import ElmoxError
+from elmox.inference.encode import BATCH_TOKENS, BatchOptions
+from elmox.inference.evaluation import Evaluation
+from elmox.inference.finite import require_finite
+from elmox.inference.layer_choice import choose_layers
+from elmox.inference.next_word import Spans, next_word_log_probs
+from elmox.inference.perplexity import stream_nll
+from elmox.inference.runner import Reader
+from elmox.inference.text_stream import TextStream
+from elmox.kernels.derived import weights_fixed
+from elmox.kernels.torch_modes import modes_off
+from elmox.model.checkpoint import Checkpoint, build_softmax
+from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax
+from elmox.model.state import LstmState
+from elmox.text.batches import plan_batches
+from elmox.text.vocab import END_ID, SPECIAL_WORDS, UNKNOWN_ID, Vocab
+
+BLANK = "___"  # stands for the word in question
+Direction: TypeAlias = Literal["both", "left", "right"]
+StartState: TypeAlias = Callable[[int], LstmState]  # gives the state in which so many rows begin
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """Natural logarithms of the probabilities that a language model gives to a sentence.
+
+    Attributes:
+        tokens: its n words.
+        forward: (n+1,) each word given those to its left; last, `</S>` given all of them.
+        backward: (n+1,) each word given those to its right, in the order of the text; last, `<S>`
+            given all of them. None for models that only read forward.
+        unknown: (n,) whether a word is outside the vocabulary and was scored as `<UNK>`.
+    """
+
+    tokens: tuple[str, ...]
+    forward: NDArray[np.floating]
+    backward: NDArray[np.floating] | None
+    unknown: NDArray[np.bool_]
+
+    @property
+    def log_prob(self) -> float:
+        """Of the whole sentence: the mean of the two directions' sums."""
+        directions = [self.forward] if self.backward is None else [self.forward, self.backward]
+        return float(np.mean([own.sum(dtype=np.float64) for own in directions]))
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-probability of its n+1 positions."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(-self.log_prob / len(self.forward)))
+
+
+class Prediction(NamedTuple):
+    """A word that may stand somewhere."""
+
+    word: str
+    probability: float
+
+
+def position_of_blank(sentence: Sequence[str]) -> int:
+    """Where the one token `___` of a sentence stands."""
+    if list(sentence).count(BLANK) != 1:
+        raise ElmoxError(
+            f"{list(sentence).count(BLANK)} tokens of the sentence are {BLANK}: mark one place "
+            "with it, or give a position"
+        )
+    return list(sentence).index(BLANK)
+
+
+@torch.inference_mode(False)
+def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageModel":
+    """Put a checkpoint's softmax, which is read and checked now, behind its biLM."""
+    stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
+    if stored is None or softmax is None:
+        raise ElmoxError(
+            f"{checkpoint.found} has no softmax, so it cannot predict words: train one with elmox "
+            "finetune, or give AI2's (--softmax and --softmax-vocab; softmax=, softmax_vocab=)"
+        )
+    # In float32 whatever the biLM's precision: a vocabulary's worth of exponentials is summed up.
+    return LanguageModel(reader, softmax.float(), Vocab(stored.vocab, source=stored.source))
+
+
+class LanguageModel:
+    """A biLM and its output layer."""
+
+    def __init__(
+        self, reader: Reader, softmax: FullSoftmax | AdaptiveSoftmax, vocab: Vocab
+    ) -> None:
+        """`vocab` has one word for every one of the softmax's, the special words first."""
+        self.reader = reader
+        self.vocab = vocab
+        self._softmax = softmax
+
+    @property
+    def softmax(self) -> FullSoftmax | AdaptiveSoftmax:
+        """The output layer: in its own precision, on the biLM's device."""
+        with torch.inference_mode(False):
+            return self._softmax.to(self.reader.bilm.device)
+
+    def score(
+        self,
+        sentences: Sequence[Sequence[str]],
+        start: StartState,
+        options: BatchOptions,
+    ) -> list[SentenceScore]:
+        """Score sentences, each by itself; see `Elmo.score`."""
+        bilm, text = self.reader.bilm, TextStream(self.vocab)
+        for sentence in sentences:
+            text.add(sentence)
+        stream = text.ids()
+        marks = np.flatnonzero(stream == END_ID)
+        starts, lengths = marks[:-1], np.diff(marks)
+        budget = options.batch_tokens or BATCH_TOKENS.get(bilm.device.type, 4096)
+        quiet = not options.show_progress_bar
+        found: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
+        with tqdm(total=len(lengths), unit="sentence", disable=quiet) as progress, weights_fixed():
+            for batch in plan_batches(lengths, budget, options.batch_size):
+                log_probs, _ = next_word_log_probs(
+                    bilm,
+                    self.softmax,
+                    partial(text.vectors, self.reader),
+                    stream,
+                    Spans(starts[batch], starts[batch], lengths[batch]),
+                    start(len(batch)),
+                )
+                scores, ends = log_probs.cpu().numpy(), np.cumsum(lengths[batch])[:-1]
+                require_finite(bool(np.isfinite(scores).all()), "log-probabilities", bilm.dtype)
+                for row, own in zip(batch, np.split(scores, ends, 1), strict=True):
+                    found[row] = own.copy()
+                progress.update(len(batch))
+        unknown = (stream == UNKNOWN_ID) | (stream >= len(self.vocab))
+        return [
+            _sentence_score(sentence, own, unknown[mark + 1 : mark + 1 + len(sentence)])
+            for sentence, own, mark in zip(sentences, found, marks, strict=False)
+        ]
+
+    def predict(
+        self,
+        sentence: Sequence[str],
+        position: int,
+        start: StartState,
+        k: int = 10,
+        direction: Direction = "both",
+    ) -> list[Prediction]:
+        """The likeliest words at a position; see `Elmo.predict`."""
+        self._check(sentence, position, k, direction)
+        with modes_off(self.reader.bilm.device):
+            return self._predict(sentence, position, start, k, direction)
+
+    def _predict(
+        self,
+        sentence: Sequence[str],
+        position: int,
+        start: StartState,
+        k: int,
+        direction: Direction,
+    ) -> list[Prediction]:
+        left, right = sentence[:position], sentence[position + 1 :]
+        top = choose_layers("top", self.reader.bilm.config.num_layers, {})
+        # Both sides as sentences of their own: the forward stack's output at the end of the left
+        # one has not seen its </S>, nor the backward stack's at the start of the right one its <S>.
+        sides, _ = self.reader.read([_read_as(left), _read_as(right)], start(2), top)
+        before, after = (sides.values[0, end] for end in (len(left), len(left) + 3))
+        dim = self.reader.bilm.config.lstm.projection_dim
+        context = {"left": [before[:dim]], "right": [after[dim:]]}
+        wanted = context.get(direction) or context["left"] + context["right"]
+        log_probs: Tensor = self.softmax.log_probs(torch.stack(wanted))
+        require_finite(log_probs.isfinite().all(), "log-probabilities", self.reader.bilm.dtype)
+        # <UNK> stands for so many words that it would hide all others, the more so when squared.
+        first = len(SPECIAL_WORDS)
+        total = log_probs[:, first:].sum(0)
+        probabilities, places = total.softmax(0).topk(min(k, len(total)))
+        return [
+            Prediction(self.vocab.words[first + place], probability)
+            for place, probability in zip(places.tolist(), probabilities.tolist(), strict=True)
+        ]
+
+    def evaluate(
+        self, sentences: Iterable[Sequence[str]], num_rows: int, show_progress_bar: bool = False
+    ) -> Evaluation:
+        """Perplexity of running text; see `Elmo.evaluate`."""
+        text = TextStream(self.vocab)
+        for sentence in sentences:
+            if len(sentence):
+                text.add(sentence)
+        if not text.num_sentences:
+            raise ElmoxError("the text has no words: nothing to evaluate")
+        if num_rows < 1:
+            raise ElmoxError(f"num_rows={num_rows}: expected at least 1")
+        stream = text.ids()
+        quiet = not show_progress_bar
+        with tqdm(total=len(stream) - 1, unit="token", disable=quiet) as progress, weights_fixed():
+            nll = stream_nll(
+                self.reader.bilm,
+                self.softmax,
+                partial(text.vectors, self.reader),
+                stream,
+                num_rows,
+                progress=progress.update,
+            )
+        total = nll.forward + (nll.backward or 0.0)
+        require_finite(math.isfinite(total), "log-probabilities", self.reader.bilm.dtype)
+        return Evaluation(nll, text.num_sentences, text.num_characters, text.num_unknown_bytes)
+
+    def _check(self, sentence: Sequence[str], position: int, k: int, direction: str) -> None:
+        if not 0 <= position <= len(sentence):
+            raise ElmoxError(
+                f"position {position} of a sentence of {len(sentence)} words: expected 0 to "
+                f"{len(sentence)}, where {len(sentence)} is the place after the last word"
+            )
+        if k < 1:
+            raise ElmoxError(f"k={k}: expected at least 1")
+        if direction not in get_args(Direction):
+            raise ElmoxError(f"direction={direction!r}: expected 'both', 'left' or 'right'")
+        if direction != "left" and not self.reader.bilm.config.lstm.bidirectional:
+            raise ElmoxError(
+                f"direction={direction!r}: this model only reads forward, use direction='left'"
+            )
+        if len(self.vocab) == len(SPECIAL_WORDS):
+            raise ElmoxError(
+                f"the model's vocabulary has no words but {', '.join(SPECIAL_WORDS)}: train a "
+                "softmax with others (elmox finetune --new-vocab)"
+            )
+
+
+def _sentence_score(
+    sentence: Sequence[str], log_probs: NDArray[np.floating], unknown: NDArray[np.bool_]
+) -> SentenceScore:
+    """From log-probabilities (D, n+1) by position, where the backward `<S>` comes first."""
+    backward = np.roll(log_probs[1], -1) if len(log_probs) == 2 else None
+    return SentenceScore(tuple(sentence), log_probs[0], backward, unknown)
+
+
+def _read_as(words: Sequence[str]) -> list[str]:
+    """Boundary marks inside a sentence are unknown words, as in `TextStream`."""
+    return [SPECIAL_WORDS[UNKNOWN_ID] if word in SPECIAL_WORDS else word for word in words]

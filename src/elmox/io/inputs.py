@@ -1,0 +1,69 @@
+"""Files that others made: only regular files are opened, and only so much of them is read.
+
+A pipe or a device under the name of a model would block or never end, and a file can declare any
+size: every reader of models, options and vocabularies comes here first.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from elmox.errors import ElmoxError
+
+MAX_JSON_BYTES = 2**22  # a configuration takes kilobytes
+MAX_WORDS_BYTES = 2**29  # a vocabulary: ten million words take a fifth of it
+# Weights hardly compress; vocabularies do, but not a hundredfold.
+MAX_RATIO = 100
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def require_regular(path: str | os.PathLike[str]) -> int:
+    """Return the size of a regular file, or of what a link to one points to.
+
+    Raises:
+        ElmoxError: for a path that does not exist, and for pipes, devices, sockets and directories.
+    """
+    status = _status(path)
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        raise ElmoxError(f"{path} is {_KINDS.get(kind, 'no file')}, expected a regular file")
+    return status.st_size
+
+
+def refuse_device(path: str | os.PathLike[str]) -> None:
+    """Refuse a text that is a device or a socket. A pipe is fine: shells make them by `<(...)`."""
+    kind = stat.S_IFMT(_status(path).st_mode)
+    if kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK):
+        raise ElmoxError(f"{path} is {_KINDS[kind]}, expected a text file, or - for stdin")
+
+
+def read_whole(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file of at most `max_bytes`."""
+    size = require_regular(path)
+    if size <= max_bytes:
+        try:
+            with path.open("rb") as file:
+                content = file.read(max_bytes + 1)
+        except OSError as error:
+            raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
+        size = len(content)  # some file systems report 0 for any file
+    if size > max_bytes:
+        raise ElmoxError(f"{path} has {size:,} bytes, expected at most {max_bytes:,}")
+    return content
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        raise ElmoxError(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in its name
+        reason = getattr(error, "strerror", None) or error
+        raise ElmoxError(f"{path} cannot be read: {reason}") from error

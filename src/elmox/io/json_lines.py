@@ -1,0 +1,61 @@
+"""JSON lines: an object per line. Several corpora are published like that."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from elmox.errors import ElmoxError
+from elmox.io.json_text import check_json_text
+from elmox.io.text_files import open_text
+
+Item = TypeVar("Item")
+
+
+def read_json_lines(path: Path, parse: Callable[[dict[str, Any]], Item]) -> Iterator[Item]:
+    """What `parse` makes of each object of a file; see `parse_json_lines`."""
+    with open_text(path) as file:
+        yield from parse_json_lines(file, path, parse)
+
+
+def parse_json_lines(
+    lines: Iterable[str], name: str | Path, parse: Callable[[dict[str, Any]], Item]
+) -> Iterator[Item]:
+    """What `parse` makes of each line's object; blank lines are passed over.
+
+    An `ElmoxError` that `parse` raises gets the name of their file and the line's number in front.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield parse(_object(line))
+        except ElmoxError as error:
+            raise ElmoxError(f"{name}, line {number}: {error}") from None
+
+
+def string_field(values: dict[str, Any], name: str) -> str:
+    """The string of that name in an object."""
+    value = values.get(name)
+    if not isinstance(value, str):
+        raise ElmoxError(f"{name} is {value!r:.60}, expected a string")
+    return value
+
+
+def strings_field(values: dict[str, Any], name: str) -> tuple[str, ...]:
+    """The list of strings of that name in an object."""
+    value = values.get(name)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ElmoxError(f"{name} is {value!r:.60}, expected a list of strings")
+    return tuple(value)
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:  # ValueError: a number of too many digits, too
+        raise ElmoxError(f"not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ElmoxError(f"a {type(values).__name__}, expected an object")
+    check_json_text(line, values)
+    return values

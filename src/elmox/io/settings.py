@@ -1,0 +1,91 @@
+"""Settings in TOML files: reading them, changing one from the command line, writing them back."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from elmox.errors import ElmoxError
+from elmox.io.inputs import MAX_JSON_BYTES, read_whole
+
+LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimisers go some way beyond a rate
+
+
+def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a recipe's tables and change them by `section.key=value`, as `--set` gives them."""
+    if not path.exists():
+        raise ElmoxError(f"{path} does not exist: give a recipe, a TOML file")
+    try:
+        values = tomllib.loads(read_whole(path, MAX_JSON_BYTES).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ElmoxError(f"{path} is not TOML: {error}") from error
+    for change in changes:
+        change_setting(values, change)
+    return values
+
+
+def change_setting(values: dict[str, Any], change: str) -> None:
+    """Apply one `section.key=value` to the tables."""
+    key, equals, text = change.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts) or len(parts) < 2:
+        raise ElmoxError(f"--set {change}: expected section.key=value, as a recipe has them")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string: a shell eats quotes
+    table: Any = values
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise ElmoxError(f"--set {change}: {part} is not a section")
+    table[parts[-1]] = value
+
+
+def to_toml(values: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables of settings as a TOML file; what is None is left out."""
+    return "\n".join(_table(name, table) for name, table in values.items())
+
+
+def at_least(least: float, name: str, given: float) -> None:
+    """Refuse a number below `least`, or one that is not finite."""
+    if not least <= given < float("inf"):
+        raise ElmoxError(f"{name} is {given}, expected at least {least}")
+
+
+def above(bound: float, name: str, given: float) -> None:
+    """Refuse a number that is not above `bound`, or not finite."""
+    if not bound < given < float("inf"):
+        raise ElmoxError(f"{name} is {given}, expected more than {bound}")
+
+
+def rate(name: str, given: float) -> None:
+    """Refuse what is no learning rate: with a huge one, torch fails deep inside."""
+    if not 0 < given <= LARGEST_RATE:
+        raise ElmoxError(f"{name} is {given}, expected more than 0 and at most {LARGEST_RATE:g}")
+
+
+def share(name: str, given: float) -> None:
+    """Refuse what is no share of something."""
+    if not 0 <= given < 1:
+        raise ElmoxError(f"{name} is {given}, expected from 0 to below 1")
+
+
+def _table(name: str, values: Mapping[str, Any]) -> str:
+    plain = {k: v for k, v in values.items() if not isinstance(v, dict) and v is not None}
+    lines = [f"[{name}]", *(f"{key} = {_value(value)}" for key, value in plain.items()), ""]
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            lines.append(_table(f"{name}.{key}", value))
+    return "\n".join(lines)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return repr(value)

@@ -1,0 +1,1 @@
+"""Fast versions of what `model/` computes plainly, one folder per operation."""

@@ -1,0 +1,1 @@
+"""Full and sampled softmax losses with their gradients."""

@@ -1,0 +1,340 @@
+"""The softmax's loss and its gradients in one pass over chunks of positions.
+
+Scores of N positions against K words are the largest tensor of training by far: 7,680 positions and
+800,000 words make 25 GB. So a chunk's scores are turned into its loss and its share of every
+gradient at once, and forgotten.
+
+The full and the sampled softmax are one computation: the target's score s_t against the scores s_k
+of K rivals, loss = log(exp(s_t) + sum_k exp(s_k)) - s_t, where the target itself, if it is among
+the K (an accidental hit), is left out of the sum. The full softmax has all V words as rivals, hence
+a hit at every position; the sampled one has S candidates, and subtracts from each score the log of
+how often its word is expected among them.
+
+Products run in the precision of `hidden`; scores, sums and the gradients of the weights are held in
+float32, or in float64 if `hidden` is. On a GPU with Triton kernels do the same with fewer passes
+over memory: see `elmox.kernels.cross_entropy.fused`.
+
+Equal inputs give equal bits on the same device: no gradient is summed in an order that depends on
+which thread is first.
+
+Shapes: D directions, N positions, n of them in a chunk, P projection, V words, U rows given,
+S candidates, K rivals, K' = K rounded up where products ask for it.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmox.kernels.dispatch import why_not_triton
+
+# Scores held at a time: the whole (N, V) of a batch would take gigabytes.
+LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
+# Each chunk goes over matrices of K rows; with fewer positions than this, little else is done.
+LEAST_CHUNK = 64
+# A GPU's 16-bit products take up to five times as long if K is no multiple of this.
+COLUMNS_16_BIT = 8
+
+
+def full_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk: int | None = None
+) -> Tensor:
+    """Sum of the negative log-likelihoods of one word a position, by the full softmax.
+
+    Args:
+        hidden: (N, P).
+        weight: (V, P).
+        bias: (V,).
+        targets: (N,) word ids.
+        chunk: positions at a time; chosen for the device if not given.
+
+    Returns:
+        () float32, or float64 if `hidden` is.
+    """
+    if _fuses(hidden):
+        from elmox.kernels.cross_entropy.fused import fused_cross_entropy
+
+        return fused_cross_entropy(hidden[None], weight, bias, targets[None], chunk=chunk)
+    return _summed_loss(_Task(hidden, weight, bias, targets, None, chunk))
+
+
+def sampled_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    candidates: Tensor,
+    target_log_expected: Tensor,
+    candidate_log_expected: Tensor,
+    chunk: int | None = None,
+) -> Tensor:
+    """Sum of the negative log-likelihoods of one word a position against distinct candidates.
+
+    Each direction has candidates of its own; all share the rows.
+
+    Args:
+        hidden: (D, N, P).
+        weight: (U, P), rows of the softmax, those of the targets and candidates among them.
+        bias: (U,).
+        targets: (D, N) places among the U rows.
+        candidates: (D, S) places among the U rows, distinct in each direction.
+        target_log_expected: (D, N) see `LogUniformSampler.log_expected`.
+        candidate_log_expected: (D, S) likewise.
+        chunk: positions of a direction at a time; chosen for the device if not given.
+
+    Returns:
+        () float32, or float64 if `hidden` is.
+    """
+    if _fuses(hidden):
+        from elmox.kernels.cross_entropy.fused import Sampled, fused_cross_entropy
+
+        rivals = Sampled(candidates, target_log_expected, candidate_log_expected)
+        return fused_cross_entropy(hidden, weight, bias, targets, rivals, chunk)
+    losses = []
+    # Not hidden[direction], whose gradient is first filled up with zeros.
+    for direction, own in enumerate(hidden.unbind()):
+        sampled = _Sampled(
+            candidates[direction].long(),
+            target_log_expected[direction],
+            candidate_log_expected[direction],
+        )
+        task = _Task(own, weight, bias, targets[direction].long(), sampled, chunk)
+        losses.append(_summed_loss(task))
+    return torch.stack(losses).sum()
+
+
+class _Sampled(NamedTuple):
+    """What the sampled softmax has and the full one does not."""
+
+    candidates: Tensor  # (S,)
+    target_log_expected: Tensor  # (N,)
+    candidate_log_expected: Tensor  # (S,)
+
+
+class _Task(NamedTuple):
+    """The arguments of a loss, of one direction."""
+
+    hidden: Tensor  # (N, P)
+    weight: Tensor  # (U, P)
+    bias: Tensor  # (U,)
+    targets: Tensor  # (N,)
+    sampled: _Sampled | None
+    chunk: int | None
+
+
+class _Words(NamedTuple):
+    """The rivals and the targets, ready for products."""
+
+    candidates: Tensor | None  # (K,) the rivals' places among the U rows; None: they are the rows
+    rivals: Tensor  # (K', P)
+    offsets: Tensor  # (K',) added to the products; -inf beyond K
+    hits: Tensor  # (N,) the target's place among the K, or -1
+    target_rows: Tensor  # (U, P), or more rows
+    target_offsets: Tensor  # (N,)
+
+
+class _Chunk(NamedTuple):
+    """Positions whose loss is known. An error is a score's gradient: probability less truth."""
+
+    hidden: Tensor  # (n, P)
+    targets: Tensor  # (n,)
+    target_weight: Tensor  # (n, P)
+    errors: Tensor  # (n, K') in the precision of `hidden`
+    target_errors: Tensor  # (n,)
+
+
+class _Gradients(NamedTuple):
+    """Summed over the chunks so far; None for what nobody asks for."""
+
+    hidden: Tensor | None  # (N, P)
+    weight: Tensor | None  # (U, P)
+    bias: Tensor | None  # (U,)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Computes the gradients along with the loss; going back only scales them."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, task: _Task) -> Tensor:
+        wanted, wide = ctx.needs_input_grad, _wide(hidden)
+        gradients = _Gradients(
+            torch.empty_like(hidden) if wanted[0] else None,
+            torch.zeros_like(weight, dtype=wide) if wanted[1] else None,
+            torch.zeros_like(bias, dtype=wide) if wanted[2] else None,
+        )
+        loss = _evaluate(task, gradients)
+        ctx.save_for_backward(*gradients)
+        ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (
+            None if gradient is None else (gradient * scale).to(dtype)
+            for gradient, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        )
+        return *scaled, None
+
+
+def _fuses(hidden: Tensor) -> bool:
+    """Whether kernels do it. They hold exponentials, which are beyond float16."""
+    known = hidden.dtype in (torch.float32, torch.bfloat16)
+    return known and hidden.numel() > 0 and why_not_triton(hidden) is None
+
+
+def _summed_loss(task: _Task) -> Tensor:
+    """The loss; its gradients too if any is wanted."""
+    inputs = (task.hidden, task.weight, task.bias)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+        loss: Tensor = _CrossEntropy.apply(*inputs, task)  # type: ignore[no-untyped-call]
+        return loss
+    return _evaluate(task, _Gradients(None, None, None))
+
+
+def _evaluate(task: _Task, gradients: _Gradients) -> Tensor:
+    """The loss; adds to the gradients that are asked for."""
+    device = task.hidden.device
+    words = _words(task)
+    size = task.chunk or _chunk_size(len(words.rivals), device)
+    loss = torch.zeros((), dtype=_wide(task.hidden), device=device)
+    for start in range(0, len(task.hidden), size):
+        # A function, so that a chunk's scores are gone before the next chunk's are made.
+        loss += _evaluate_chunk(task, slice(start, start + size), words, gradients)
+    return loss
+
+
+def _evaluate_chunk(task: _Task, part: slice, words: _Words, gradients: _Gradients) -> Tensor:
+    """The same for the positions `part`."""
+    hidden, targets, wide = task.hidden[part], task.targets[part], _wide(task.hidden)
+    target_weight = words.target_rows[targets]
+    scores = _product(hidden, words.rivals.T).add_(words.offsets)
+    _leave_out(scores, words.hits[part])
+    target_scores = (hidden.to(wide) * target_weight).sum(1) + words.target_offsets[part]
+    losses, rest, total = _exponentials_(scores, target_scores)
+    if any(gradient is not None for gradient in gradients):
+        same = hidden.dtype == wide
+        errors = scores if same else torch.empty_like(scores, dtype=hidden.dtype)
+        torch.div(scores, total[:, None], out=errors)
+        chunk = _Chunk(hidden, targets, target_weight, errors, -rest / total)
+        _add_gradients(gradients, part, chunk, words)
+    return losses.sum()
+
+
+def _words(task: _Task) -> _Words:
+    """Set out the rivals and the targets."""
+    targets, bias = task.targets, task.bias.to(_wide(task.hidden))
+    weight = task.weight.to(task.hidden.dtype)
+    if task.sampled is None:
+        rivals, offsets = _round_up(weight, bias)
+        return _Words(None, rivals, offsets, targets, rivals, bias[targets])
+    candidates, target_log_expected, candidate_log_expected = task.sampled
+    # A table of places: candidates are distinct, so a target hits at most one of them.
+    places = torch.full_like(bias, -1, dtype=torch.int64)
+    places[candidates] = torch.arange(len(candidates), device=bias.device)
+    offsets = bias[candidates] - candidate_log_expected.to(bias.dtype)
+    rivals, offsets = _round_up(weight[candidates], offsets)
+    target_offsets = bias[targets] - target_log_expected.to(bias.dtype)
+    return _Words(candidates, rivals, offsets, places[targets], weight, target_offsets)
+
+
+def _round_up(rivals: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """Add rivals with no chance, up to a number that products are fast with."""
+    missing = -len(rivals) % COLUMNS_16_BIT if rivals.itemsize == 2 else 0
+    if missing == 0:
+        return rivals, offsets
+    padded = F.pad(rivals, (0, 0, 0, missing))
+    return padded, F.pad(offsets, (0, missing), value=float("-inf"))
+
+
+def _chunk_size(num_rivals: int, device: torch.device) -> int:
+    """Positions whose scores stay within the device's budget, but not too few."""
+    budget = LOGITS_AT_ONCE.get(device.type, LOGITS_AT_ONCE["cpu"])
+    return max(LEAST_CHUNK, budget // num_rivals)
+
+
+def _leave_out(scores: Tensor, hits: Tensor) -> None:
+    """Take the target out of the rivals of its position, where it is one of them.
+
+    Args:
+        scores: (n, K'), changed in place.
+        hits: (n,) places among the K, or -1.
+    """
+    places = hits.clamp(min=0)[:, None]
+    kept = scores.gather(1, places).masked_fill_(hits[:, None] >= 0, float("-inf"))
+    scores.scatter_(1, places, kept)
+
+
+def _exponentials_(scores: Tensor, target_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The parts of the softmax over the target and its rivals.
+
+    Args:
+        scores: (n, K'); replaced by their exponentials, which are scaled so that none overflows.
+        target_scores: (n,).
+
+    Returns:
+        (n,) negative log-likelihoods; (n,) sum over the rivals; (n,) sum over them and the target.
+    """
+    top = torch.maximum(scores.amax(1), target_scores)
+    scores.sub_(top[:, None]).exp_()
+    rest, target = scores.sum(1), target_scores - top
+    total = rest + target.exp()
+    return total.log() - target, rest, total
+
+
+def _add_gradients(gradients: _Gradients, part: slice, chunk: _Chunk, words: _Words) -> None:
+    """Add the share of a chunk, the positions `part`, to each gradient that is asked for."""
+    if gradients.hidden is not None:
+        share = _product(chunk.errors, words.rivals)
+        share.addcmul_(chunk.target_errors[:, None], chunk.target_weight)
+        gradients.hidden[part] = share
+    if gradients.weight is not None:
+        share = chunk.target_errors[:, None] * chunk.hidden
+        _add_by_target(gradients.weight, chunk.targets, share)
+        if words.candidates is None:
+            errors = chunk.errors[:, : len(gradients.weight)]
+            _add_product(gradients.weight, errors.T, chunk.hidden)
+        else:
+            errors = chunk.errors[:, : len(words.candidates)]
+            share = _product(errors.T, chunk.hidden)
+            gradients.weight.index_add_(0, words.candidates, share)
+    if gradients.bias is not None:
+        _add_by_target(gradients.bias, chunk.targets, chunk.target_errors)
+        share = chunk.errors.sum(0, dtype=gradients.bias.dtype)
+        if words.candidates is None:
+            gradients.bias.add_(share[: len(gradients.bias)])
+        else:
+            gradients.bias.index_add_(0, words.candidates, share[: len(words.candidates)])
+
+
+def _add_by_target(total: Tensor, targets: Tensor, shares: Tensor) -> None:
+    """Add shares (n, ...) to the targets' rows of a gradient; a word may be many targets."""
+    if total.is_cuda:  # where `index_add_` takes them as they come, but this one sorts
+        total.index_put_((targets,), shares, accumulate=True)
+    else:
+        total.index_add_(0, targets, shares)
+
+
+def _wide(hidden: Tensor) -> torch.dtype:
+    """The precision of scores and sums."""
+    return torch.float64 if hidden.dtype == torch.float64 else torch.float32
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """left @ right in their precision; the result in that of sums, where possible unrounded."""
+    wide = _wide(left)
+    if left.dtype != wide and left.is_cuda:
+        return torch.mm(left, right, out_dtype=wide)
+    return torch.mm(left, right).to(wide)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left @ right, where possible without a product as large as the total beside it."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    elif left.is_cuda:
+        torch.addmm(total, left, right, out_dtype=total.dtype, out=total)
+    else:
+        total.add_(_product(left, right))

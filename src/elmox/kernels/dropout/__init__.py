@@ -1,0 +1,1 @@
+"""Dropout with masks that follow from a key."""

@@ -1,0 +1,1 @@
+"""Linear layers: packed and 8-bit products."""

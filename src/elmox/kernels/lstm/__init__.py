@@ -1,0 +1,1 @@
+"""The LSTM with projection and clipping."""

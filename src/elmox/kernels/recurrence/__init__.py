@@ -1,0 +1,1 @@
+"""LSTM layers of the tasks in one launch."""

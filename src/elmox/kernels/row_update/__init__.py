@@ -1,0 +1,1 @@
+"""Optimizer updates of single rows."""

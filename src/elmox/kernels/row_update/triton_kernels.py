@@ -1,0 +1,139 @@
+"""AdamW and Adagrad in one pass over memory: Triton kernels for a GPU.
+
+They move a whole array or only given rows of one, which are gathered, updated and put back in the
+same pass. Gradients are clipped on the way, and nothing moves where a flag on the device says so:
+the host waits for neither. What they compute is said plainly in `training/optim.py`. Only imported
+where Triton and a GPU are there.
+
+Shapes: V rows of W numbers, U of them with a gradient.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_BLOCK = 1024  # numbers of a program
+
+
+class Brake(NamedTuple):
+    """What holds an update back, on the device: () float32 each."""
+
+    divisor: Tensor  # of gradients
+    skip: Tensor  # not 0: nothing moves
+
+
+def adagrad(
+    weight: Tensor, total: Tensor, values: Tensor, rows: Tensor | None, brake: Brake, lr: float
+) -> None:
+    """Adagrad in place; see `adamw`.
+
+    Args:
+        weight: (V, ...).
+        total: the same shape, sums of squares.
+        values: the gradient.
+        rows: (U,) its rows.
+        brake: see `Brake`.
+        lr: learning rate.
+    """
+    _launch(_adagrad, values, rows, (weight, total), brake, (lr,))
+
+
+def adamw(
+    weight: Tensor,
+    slots: tuple[Tensor, Tensor],
+    values: Tensor,
+    rows: Tensor | None,
+    brake: Brake,
+    numbers: tuple[float, ...],
+) -> None:
+    """AdamW in place.
+
+    Args:
+        weight: (V, ...) contiguous, as everything here.
+        slots: mean of gradients and of their squares, the same shape.
+        values: (U, ...) gradient of some rows, or of the array's shape.
+        rows: (U,) which, distinct; None for all.
+        brake: see `Brake`.
+        numbers: 1 - beta1; beta2; 1 - beta2; 1 - beta2 ** time; epsilon; the rate, with the first
+            bias corrected; what weight decay leaves of a weight.
+    """
+    _launch(_adamw, values, rows, (weight, *slots), brake, numbers)
+
+
+def _launch(
+    kernel: Any,
+    values: Tensor,
+    rows: Tensor | None,
+    arrays: tuple[Tensor, ...],
+    brake: Brake,
+    numbers: tuple[float, ...],
+) -> None:
+    """One program for every block of rows and columns.
+
+    A whole array is seen as rows too, as wide as its size allows: a row is read or not, but never
+    in part, so that several numbers can be read at once.
+    """
+    size = values.numel()
+    if size == 0:
+        return
+    assert values.is_contiguous()
+    assert all(array.is_contiguous() for array in arrays)
+    width = math.gcd(size, _BLOCK) if rows is None else size // len(rows)
+    columns = min(_BLOCK, triton.next_power_of_2(width))
+    lines = _BLOCK // columns
+    grid = (triton.cdiv(size // width, lines), triton.cdiv(width, columns))
+    kernel[grid](
+        values, values if rows is None else rows, *arrays, *brake, *numbers, size // width,
+        HAS_ROWS=rows is not None, WIDTH=width, LINES=lines, COLUMNS=columns, num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit
+def _where(
+    rows, skip, num_lines,
+    HAS_ROWS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Places among the values, places in the arrays, and which of them there are."""
+    num_lines = tl.where(tl.load(skip) == 0.0, num_lines, 0)
+    line = tl.program_id(0) * LINES + tl.arange(0, LINES)[:, None]
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    place = line.to(tl.int64) * WIDTH + column
+    at = place
+    if HAS_ROWS:
+        row = tl.load(rows + line, mask=line < num_lines, other=0)
+        at = row.to(tl.int64) * WIDTH + column
+    return place, at, (line < num_lines) & (column < WIDTH)
+
+
+@triton.jit(do_not_specialize=["num_lines"])
+def _adagrad(
+    values, rows, weight, total, divisor, skip, lr, num_lines,
+    HAS_ROWS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    place, at, inside = _where(rows, skip, num_lines, HAS_ROWS, WIDTH, LINES, COLUMNS)
+    g = tl.div_rn(tl.load(values + place, mask=inside, other=0.0), tl.load(divisor))
+    s = tl.load(total + at, mask=inside, other=1.0) + g * g
+    w = tl.load(weight + at, mask=inside, other=0.0) - lr * tl.div_rn(g, tl.sqrt_rn(s))
+    tl.store(total + at, s, mask=inside)
+    tl.store(weight + at, w, mask=inside)
+
+
+@triton.jit(do_not_specialize=["num_lines"])
+def _adamw(
+    values, rows, weight, mean, square, divisor, skip,
+    new_share, kept_square, new_square, correction, eps, rate, decay, num_lines,
+    HAS_ROWS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    place, at, inside = _where(rows, skip, num_lines, HAS_ROWS, WIDTH, LINES, COLUMNS)
+    g = tl.div_rn(tl.load(values + place, mask=inside, other=0.0), tl.load(divisor))
+    m = tl.load(mean + at, mask=inside, other=0.0)
+    m += (g - m) * new_share
+    s = tl.load(square + at, mask=inside, other=1.0) * kept_square + g * g * new_square
+    w = tl.load(weight + at, mask=inside, other=0.0)
+    w = w * decay - rate * tl.div_rn(m, tl.sqrt_rn(s / correction) + eps)
+    tl.store(mean + at, m, mask=inside)
+    tl.store(square + at, s, mask=inside)
+    tl.store(weight + at, w, mask=inside)

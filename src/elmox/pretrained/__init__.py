@@ -1,0 +1,1 @@
+"""Everything that turns a path or a name into a model."""

@@ -1,0 +1,150 @@
+"""The ELMo inside an AllenNLP model: archive (model.tar.gz) or serialization directory.
+
+Shapes tell the architecture; what they cannot tell (clips, activation) stands in the options file,
+which an archive seldom carries. AllenNLP only ever ran models with residual connections and 50
+character slots, and every released one has relu and clips of 3, so that is assumed and said.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from elmox.config import NUM_BYTE_CHARACTERS, CharCnnConfig, ElmoConfig, LstmConfig
+from elmox.errors import ElmoxError
+from elmox.model.checkpoint import Checkpoint
+from elmox.model.scalar_mix import Mix
+from elmox.pretrained.options import config_from_options
+from elmox.pretrained.torch_names import char_cnn_tensors, count, lstm_tensors, pick
+
+_MARK = "_elmo_lstm._token_embedder._char_embedding_weights"
+
+
+def read_allennlp(
+    tensors: Mapping[str, Tensor], options: Mapping[str, Any] | None, source: str
+) -> Checkpoint:
+    """Take the biLM and its scalar mixes out of a model's state dict.
+
+    Args:
+        tensors: the state dict of the whole task model.
+        options: the biLM's options file, if known.
+        source: the archive, for error messages.
+    """
+    prefixes = sorted(name.removesuffix(_MARK) for name in tensors if name.endswith(_MARK))
+    if not prefixes:
+        raise ElmoxError(
+            f"{source} is an AllenNLP model without ELMo: none of its {len(tensors)} tensors is "
+            f"called ...{_MARK}"
+        )
+    prefix = prefixes[0]
+    encoder, stack = f"{prefix}_elmo_lstm._token_embedder.", f"{prefix}_elmo_lstm._elmo_lstm."
+    config = _config(tensors, encoder, stack, source)
+    assumed = ""
+    if options is None:
+        assumed = (
+            "; no options file inside, so relu, clips of 3 and 50 characters are assumed: give it "
+            "as options="
+        )
+    else:
+        config = _checked(config, config_from_options(options, source), source)
+    assert config.char_cnn is not None
+    convolution, highway = f"{encoder}char_conv_", f"{encoder}_highways._layers."
+    p, f = config.lstm.projection_dim, config.char_cnn.num_filters
+    ours = {
+        "token_encoder.char_cnn.embedding.weight": tensors[prefix + _MARK],
+        **char_cnn_tensors(tensors, convolution, highway, config.char_cnn, source),
+        "token_encoder.projection.weight": pick(
+            tensors, f"{encoder}_projection.weight", (p, f), source
+        ),
+        "token_encoder.projection.bias": pick(tensors, f"{encoder}_projection.bias", (p,), source),
+        **lstm_tensors(tensors, stack, config.lstm, source),
+    }
+    mixes = _mixes(tensors, prefix, config.num_layers, source)
+    found = f"AllenNLP model with ELMo at {prefix.rstrip('.') or 'its root'}"
+    if len(prefixes) > 1:
+        found += f" (the first of {len(prefixes)})"
+    found += f" and {len(mixes)} scalar mix{'' if len(mixes) == 1 else 'es'}{assumed}"
+    return Checkpoint(config=config, tensors=ours, found=found, mixes=mixes)
+
+
+def _config(tensors: Mapping[str, Tensor], encoder: str, stack: str, source: str) -> ElmoConfig:
+    """What the shapes say. Each is read where it must have these dimensions, and checked later."""
+    rows, embedding_dim = _shape(tensors, f"{encoder}_char_embedding_weights", 2, source)
+    if rows != NUM_BYTE_CHARACTERS:
+        raise ElmoxError(
+            f"{source}: {encoder}_char_embedding_weights has {rows} rows, expected "
+            f"{NUM_BYTE_CHARACTERS} characters"
+        )
+    kernels = [
+        _shape(tensors, f"{encoder}char_conv_{i}.weight", 3, source)
+        for i in range(count(tensors, encoder + "char_conv_{}.weight"))
+    ]
+    recurrent = _shape(tensors, f"{stack}forward_layer_0.state_linearity.weight", 2, source)
+    char_cnn = CharCnnConfig(
+        filters=tuple((width, number) for number, _, width in kernels),
+        embedding_dim=embedding_dim,
+        num_highways=count(tensors, encoder + "_highways._layers.{}.weight"),
+    )
+    lstm = LstmConfig(
+        cell_dim=recurrent[0] // 4,
+        projection_dim=recurrent[1],
+        num_layers=count(tensors, stack + "forward_layer_{}.input_linearity.weight"),
+        forget_bias=0.0,  # AllenNLP added it to the bias when it read the weight file
+    )
+    return ElmoConfig(lstm=lstm, char_cnn=char_cnn, token_projection=True)
+
+
+def _shape(
+    tensors: Mapping[str, Tensor], name: str, num_dimensions: int, source: str
+) -> tuple[int, ...]:
+    if name not in tensors:
+        raise ElmoxError(f"{source} lacks the tensor {name}")
+    shape = tuple(tensors[name].shape)
+    if len(shape) != num_dimensions:
+        raise ElmoxError(
+            f"{source}: {name} has shape {shape}, expected {num_dimensions} dimensions"
+        )
+    return shape
+
+
+def _checked(found: ElmoConfig, given: ElmoConfig, source: str) -> ElmoConfig:
+    """The given options where shapes cannot tell; an error where the two disagree."""
+    if given.char_cnn is None or found.char_cnn is None:
+        raise ElmoxError(f"{source} spells words, but the options describe a word-vocabulary model")
+    char_cnn = replace(
+        found.char_cnn,
+        activation=given.char_cnn.activation,
+        max_characters=given.char_cnn.max_characters,
+    )
+    lstm = replace(
+        found.lstm,
+        cell_clip=given.lstm.cell_clip,
+        proj_clip=given.lstm.proj_clip,
+        skip_connections=given.lstm.skip_connections,
+    )
+    for part, ours, theirs in (("char_cnn", char_cnn, given.char_cnn), ("lstm", lstm, given.lstm)):
+        # AllenNLP's forget constant is in the bias, and it projects even to the cells' own width.
+        if isinstance(theirs, LstmConfig):
+            theirs = replace(theirs, forget_bias=0.0, has_projection=True)
+        if ours != theirs:
+            raise ElmoxError(f"{source}: {part}: its tensors say {ours}, its options say {theirs}")
+    return replace(found, char_cnn=char_cnn, lstm=lstm)
+
+
+def _mixes(
+    tensors: Mapping[str, Tensor], prefix: str, num_layers: int, source: str
+) -> dict[str, Mix]:
+    mixes: dict[str, Mix] = {}
+    pattern = re.compile(re.escape(prefix) + r"scalar_mix_(\d+)\.gamma")
+    for name in tensors:
+        if match := pattern.fullmatch(name):
+            mix = f"{prefix}scalar_mix_{match[1]}."
+            number = count(tensors, mix + "scalar_parameters.{}")
+            if number != num_layers:
+                raise ElmoxError(f"{source}: {mix}* has {number} weights for {num_layers} layers")
+            names = [*(f"{mix}scalar_parameters.{j}" for j in range(number)), name]
+            *weights, gamma = (float(pick(tensors, name, (1,), source)) for name in names)
+            mixes[f"scalar_mix_{match[1]}"] = Mix(tuple(weights), gamma)
+    return mixes

@@ -1,0 +1,55 @@
+"""Named arrays in HDF5 files that others wrote, or will read."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmox.errors import ElmoxError
+
+if TYPE_CHECKING:
+    from elmox.io.hdf5_reader import Hdf5Reader
+
+Array = NDArray[np.float32]
+# Reads one dataset after checking its shape; the string says in the options' words what it must be.
+Read = Callable[[str, tuple[int, ...], str], Array]
+
+
+def open_hdf5(path: Path) -> "Hdf5Reader":
+    """Open a file for reading; whatever is wrong with it is an `ElmoxError`."""
+    from elmox.io.hdf5_reader import Hdf5Reader
+
+    return Hdf5Reader(path)
+
+
+def array_reader(file: "Hdf5Reader", wanted_by: str) -> Read:
+    """Read arrays of known shape; `wanted_by` names what asks for them, for error messages."""
+    path = file.path
+
+    def read(name: str, shape: tuple[int, ...], meaning: str) -> Array:
+        if name not in file:
+            raise ElmoxError(
+                f"{path} lacks the array {name}: {wanted_by} asks for it with shape "
+                f"{shape} = {meaning}"
+            )
+        if file.shape(name) != shape:
+            raise ElmoxError(
+                f"{path}: {name} has shape {file.shape(name)}, but {wanted_by} asks for "
+                f"{shape} = {meaning}: the two files do not belong together"
+            )
+        with np.errstate(over="ignore"):  # infinite values are refused later, by name
+            return np.asarray(file.read(name), dtype=np.float32)
+
+    return read
+
+
+def write_hdf5(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays; a slash in a name makes a group."""
+    from elmox.io.hdf5 import creating_hdf5
+
+    with creating_hdf5(path) as hdf5:
+        for name, array in arrays.items():
+            hdf5.file.create_dataset(name, data=np.ascontiguousarray(array, dtype=np.float32))
+            hdf5.check()

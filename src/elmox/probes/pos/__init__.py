@@ -1,0 +1,1 @@
+"""A linear probe of parts of speech per layer."""

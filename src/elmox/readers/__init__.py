@@ -1,1 +1,0 @@
-"""Labelled text in the formats in which others publish it."""

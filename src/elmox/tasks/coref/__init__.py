@@ -1,0 +1,1 @@
+"""Coreference: end-to-end span ranking."""

@@ -1,0 +1,1 @@
+"""Labeled text, and batches of it."""

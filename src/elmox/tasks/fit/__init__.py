@@ -1,0 +1,1 @@
+"""Fitting a task model: the loop, seeds, ablations, cached layers."""

@@ -1,0 +1,47 @@
+"""A biLM that is learned with the task.
+
+It reads every batch anew, for what it says changes with every update; gradients reach all of it,
+the character CNN included. There is no dropout in it: that is on the mix of its layers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from elmox.elmo import Elmo
+from elmox.embedding import padded, read_layers
+from elmox.tasks.data.texts import Sentence
+
+
+def copy_to_learn(elmo: Elmo) -> Elmo:
+    """The same biLM with weights of its own.
+
+    A softmax, mixes and a warm state stay behind: they belong to the weights as they were.
+    """
+    checkpoint = elmo.checkpoint()
+    tensors = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
+    found = f"{checkpoint.found}, learned further with a task"
+    return Elmo(
+        replace(checkpoint, tensors=tensors, found=found, softmax=None, mixes={}, warm_state=None)
+    )
+
+
+class FinetunedElmo(nn.Module):
+    """Sentences to all layers, with gradients.
+
+    Attributes:
+        elmo: whose weights are learned; it is changed.
+    """
+
+    def __init__(self, elmo: Elmo) -> None:
+        super().__init__()
+        self.elmo = elmo
+        self.bilm = elmo.reader.bilm.requires_grad_(True)
+
+    def forward(self, sentences: Sequence[Sentence]) -> Tensor:
+        """(L+1, N, T, D), zero at padding; at least one word wide."""
+        ragged = read_layers(self.elmo, sentences, with_gradients=torch.is_grad_enabled())
+        layers, _ = padded(ragged.values, ragged.lengths, least_steps=1)
+        return layers

@@ -1,0 +1,110 @@
+"""ELMo's layers of a data set: computed once, kept on disk, read again by every run.
+
+The biLM is frozen, so its layers depend on the model and the sentences alone. They are written by
+`bulk/` (float16, in shards; an interrupted computation goes on) under a name made of both, and
+reused across seeds, ablations and tasks.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from elmox.elmo import Elmo
+from elmox.errors import ElmoxError
+from elmox.io.files import write_whole, writing
+from elmox.io.locks import locked
+from elmox.tasks.data.texts import Sentence
+from elmox.vectors.embed import embed_file, fingerprint
+from elmox.vectors.files import Vectors, open_vectors
+
+
+def cache_directory() -> Path:
+    """Where layers are kept: `ELMOX_CACHE`, else the user's cache."""
+    if given := os.environ.get("ELMOX_CACHE"):
+        return Path(given)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base / "elmox"
+
+
+def layers_path(elmo: Elmo, sentences: Sequence[Sentence], cache: Path) -> Path:
+    """The folder of these sentences' layers, whether it is there or not."""
+    digest = hashlib.blake2b(fingerprint(elmo).encode(), digest_size=16)
+    for line in _lines(sentences):
+        digest.update(line)
+    return cache / f"layers-{digest.hexdigest()}"
+
+
+def stored_layers(
+    elmo: Elmo, sentences: Sequence[Sentence], path: Path, *, show_progress_bar: bool = False
+) -> Vectors:
+    """All layers of all sentences, an entry a sentence; computed where they are not there yet.
+
+    Args:
+        elmo: the model.
+        sentences: tokenised.
+        path: as `layers_path` says.
+        show_progress_bar: on stderr, where they are computed.
+    """
+    return kept_layers(
+        path, len(sentences), lambda: _compute(elmo, sentences, path, show_progress_bar)
+    )
+
+
+def kept_layers(path: Path, num_sentences: int, compute: Callable[[], None]) -> Vectors:
+    """The layers in a folder of the cache; computed where they are not there yet.
+
+    One process at a time computes, the others wait.
+
+    Args:
+        path: the folder.
+        num_sentences: its entries.
+        compute: makes the folder, whole or not at all.
+    """
+    if _is_to_be_made(path):
+        with writing(path.parent, resumable=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent, wait=True):
+            if _is_to_be_made(path):  # nobody else has made it meanwhile
+                compute()
+    try:
+        found = open_vectors(path)
+        if len(found) != num_sentences:
+            raise ElmoxError(f"{path} has {len(found)} entries, expected {num_sentences}")
+    except ElmoxError as error:
+        raise ElmoxError(f"{error}: delete {path}, and it is computed again") from error
+    return found
+
+
+def size_of(path: Path) -> int:
+    """Bytes of everything in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _compute(elmo: Elmo, sentences: Sequence[Sentence], path: Path, bar: bool) -> None:
+    source = _source(path)
+    if not source.exists():  # else of an interrupted run: the same file goes on
+        with writing(source, resumable=True):
+            write_whole(source, _lines(sentences))
+    embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=bar)
+    source.unlink()
+
+
+def _is_to_be_made(path: Path) -> bool:
+    """Whether layers are missing, or not all is done that follows: the sentences go last."""
+    return not path.exists() or _source(path).exists()
+
+
+def _source(path: Path) -> Path:
+    """The sentences of layers, for as long as these are being computed."""
+    return path.with_suffix(".jsonl")
+
+
+def _lines(sentences: Sequence[Sentence]) -> Iterator[bytes]:
+    for sentence in sentences:
+        yield json.dumps({"tokens": list(sentence)}).encode() + b"\n"

@@ -1,0 +1,161 @@
+"""What a task reads of a word: its own vectors of words and characters, and ELMo beside them.
+
+`[x_k; ELMo_k]` (Peters et al. 2018, section 3.3). Without ELMo the rest is the baseline: the same
+model on word vectors and a character CNN that are learned with the task.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmox.config import CharCnnConfig
+from elmox.errors import ElmoxError
+from elmox.model.char_cnn import CharCnn
+from elmox.model.scalar_mix import ScalarMix
+from elmox.tasks.data.texts import MAX_CHARACTERS, TextBatch
+from elmox.tasks.recipe import ElmoRecipe, WordsRecipe
+
+
+@dataclass(frozen=True)
+class ElmoShape:
+    """The layers that come in."""
+
+    num_layers: int
+    dim: int
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Of the vectors that a head gets, place by place; 0 where there are none."""
+
+    input: int
+    middle: int = 0
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A batch of sentences for a head; N sentences, T words. All is zero at padding."""
+
+    mask: Tensor  # (N, T)
+    lengths: Tensor  # (N,) words of each, on the CPU: a GPU that is asked makes the host wait
+    input: Tensor  # (N, T, widths.input)
+    middle: Tensor | None = None  # ELMo, to join after the head's first RNN layer
+    output: Tensor | None = None  # ELMo, to join after its last
+
+
+class Embedder(nn.Module):
+    """Words to vectors.
+
+    Attributes:
+        widths: of what comes out.
+        places: where ELMo goes in.
+        mix: of ELMo's layers, one for each place; None without ELMo.
+    """
+
+    static: Tensor | None
+
+    def __init__(
+        self,
+        words: WordsRecipe,
+        elmo: ElmoRecipe,
+        shape: ElmoShape | None,
+        num_learned: int,
+        static: Tensor | None,
+    ) -> None:
+        """Make it.
+
+        Args:
+            words: the learned part.
+            elmo: where ELMo goes.
+            shape: of ELMo's layers; None for none.
+            num_learned: words with a learned vector.
+            static: (number of words, S) vectors that stay as they are; None for none.
+        """
+        super().__init__()
+        self.words = nn.Embedding(num_learned + 1, words.dim) if words.dim else None
+        if self.words is not None:
+            nn.init.normal_(self.words.weight, std=0.1)
+        # Words without a static vector have zeros.
+        self.register_buffer("static", None if static is None else F.pad(static, (0, 0, 1, 0)))
+        self.characters = CharCnn(_char_config(words)) if words.filters else None
+        self.dropout = nn.Dropout(words.dropout)
+        self.places = () if shape is None else _places(elmo)
+        self._layer = elmo.layers if isinstance(elmo.layers, int) else None
+        self._layer_norm = elmo.layer_norm
+        self.mix = None if shape is None else _mix(elmo, shape, len(self.places))
+        self.elmo_dropout = nn.Dropout(elmo.dropout)
+        own = words.dim + words.filters + (0 if static is None else static.shape[1])
+        at = dict.fromkeys(self.places, 0 if shape is None else shape.dim)
+        self.widths = Widths(own + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
+        if not self.widths.input:
+            raise ElmoxError(
+                "nothing goes into the model: choose words.dim or words.filters above 0, or "
+                'elmo.place = "input"'
+            )
+
+    def forward(self, batch: TextBatch) -> Embedded:
+        """Embed a batch."""
+        parts = [] if self.words is None else [self.words(batch.learned)]
+        if self.static is not None:
+            parts.append(self.static[batch.static])
+        if self.characters is not None:
+            parts.append(self.characters(batch.spelling))
+        inputs = []
+        if parts:
+            # Not indexed: threads would add up the gradient in any order, and no run could be
+            # repeated.
+            found = F.embedding(batch.words, torch.cat(parts, dim=-1))
+            inputs.append(self.dropout(found))
+        elmo = self._elmo(batch)
+        if "input" in elmo:
+            inputs.append(elmo["input"])
+        vectors = torch.cat(inputs, dim=-1) * batch.mask[..., None]
+        others = elmo.get("middle"), elmo.get("output")
+        return Embedded(batch.mask, batch.lengths, vectors, *others)
+
+    def mix_penalty(self, lambda_: float) -> Tensor | float:
+        """lambda * ||w||^2, to add to the task's loss."""
+        return 0.0 if self.mix is None else self.mix.penalty(lambda_)
+
+    def _elmo(self, batch: TextBatch) -> dict[str, Tensor]:
+        """A mix for each place, (N, T, D)."""
+        if self.mix is None:
+            return {}
+        layers = batch.layers
+        assert layers is not None
+        if self._layer is not None:
+            layers = layers[self._layer : self._layer + 1]
+        if self._layer_norm:
+            # Not as a `ScalarMix` normalizes, by which a word's vector depends on its batch.
+            layers = F.layer_norm(layers, layers.shape[-1:])  # zeros stay zeros
+        mixed = self.elmo_dropout(self.mix(layers))  # (K, N, T, D)
+        return dict(zip(self.places, mixed, strict=True))
+
+
+def _places(elmo: ElmoRecipe) -> tuple[str, ...]:
+    return ("input", "output") if elmo.place == "both" else (elmo.place,)
+
+
+def _mix(elmo: ElmoRecipe, shape: ElmoShape, num_mixes: int) -> ScalarMix:
+    """Gamma times a mix, the top layer, or one layer."""
+    if isinstance(elmo.layers, int):
+        if not 0 <= elmo.layers < shape.num_layers:
+            raise ElmoxError(
+                f"elmo.layers is {elmo.layers}, expected mix, top, or 0 to {shape.num_layers - 1}"
+            )
+        return ScalarMix(1, num_mixes, top_only=True)
+    return ScalarMix(shape.num_layers, num_mixes, top_only=elmo.layers == "top")
+
+
+def _char_config(words: WordsRecipe) -> CharCnnConfig:
+    return CharCnnConfig(
+        filters=((words.width, words.filters),),
+        embedding_dim=words.char_dim,
+        max_characters=MAX_CHARACTERS,
+        num_highways=0,
+    )

@@ -1,0 +1,118 @@
+"""The RNN of a task: bidirectional LSTMs, which ELMo may join after the first layer or the last.
+
+Shapes: N sentences, T words of the longest, P words of them all.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from elmox.errors import ElmoxError
+from elmox.io.transfer import to_device
+from elmox.tasks.nn.bilstm import read_rows
+from elmox.tasks.nn.embedder import Embedded, Widths
+from elmox.tasks.nn.packing import PackedRows, Packing
+
+
+class PackedOrder(NamedTuple):
+    """The order in which an RNN reads the words of padded sentences: step after step, no padding.
+
+    torch packs sentences too, but copies them step by step, for every RNN anew, and makes the host
+    wait for a GPU. All RNNs over the same sentences share an order.
+    """
+
+    places: Tensor  # (P,) of the words among all N * T
+    rows: PackedRows  # the sentences
+
+    @classmethod
+    def of(cls, lengths: Tensor, words: Tensor) -> "PackedOrder":
+        """For sentences of these lengths (N,), on the CPU; `words` are they, padded (N, T, ...)."""
+        falling, sentences = (own.numpy() for own in torch.sort(lengths, descending=True))
+        packing = Packing.of(falling)
+        places = sentences[packing.rows] * words.shape[1] + packing.steps
+        return cls(to_device(places, words.device), packing.on(words.device))
+
+
+def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Tensor:
+    """What an RNN makes of padded sentences, zero at padding: (N, T, D) to (N, T, directions * C).
+
+    Args:
+        rnn: of one layer.
+        words: the sentences.
+        order: of their words.
+    """
+    flat = words.flatten(0, 1)
+    found = read_rows(rnn, flat.index_select(0, order.places), order.rows)
+    padded = found.new_zeros(len(flat), found.shape[1]).index_copy_(0, order.places, found)
+    return padded.view(*words.shape[:2], -1)
+
+
+class BiLstm(nn.Module):
+    """A bidirectional LSTM over padded sentences.
+
+    Args:
+        width: D, of the words.
+        cells: of each direction.
+    """
+
+    def __init__(self, width: int, cells: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, cells, batch_first=True, bidirectional=True)
+
+    def forward(self, words: Tensor, order: PackedOrder) -> Tensor:
+        """(N, T, D) to (N, T, 2 * cells), zero at padding."""
+        return read_padded(self.lstm, words, order)
+
+
+class Encoder(nn.Module):
+    """Embedded sentences to a vector for every word that has seen all the others.
+
+    Attributes:
+        width: of the vectors that come out.
+    """
+
+    def __init__(self, widths: Widths, hidden: Sequence[int], dropout: nn.Module) -> None:
+        """Make it.
+
+        Args:
+            widths: of what goes in.
+            hidden: cells of each direction, layer by layer.
+            dropout: applied to what each layer gives.
+        """
+        super().__init__()
+        if widths.middle and len(hidden) < 2:
+            raise ElmoxError('elmo.place is "middle": give head.hidden two layers or more')
+        self.layers = nn.ModuleList()
+        width = widths.input
+        for number, cells in enumerate(hidden):
+            width += widths.middle if number == 1 else 0
+            self.layers.append(BiLstm(width, cells))
+            width = 2 * cells
+        self.dropout = dropout
+        self.width = width + widths.output
+
+    def forward(self, texts: Embedded) -> Tensor:
+        """(N, T, width); what stands at padding means nothing."""
+        found, order = texts.input, PackedOrder.of(texts.lengths, texts.input)
+        for number, layer in enumerate(self.layers):
+            if number == 1 and texts.middle is not None:
+                found = torch.cat([found, texts.middle], dim=-1)
+            found = self.dropout(layer(found, order))
+        return found if texts.output is None else torch.cat([found, texts.output], dim=-1)
+
+
+class SharedDropout(nn.Module):
+    """Dropout that drops the same numbers of all words of a sentence (Gal and Ghahramani 2016)."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self._rate = rate
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(N, T, W) -> (N, T, W)."""
+        if not self.training or not self._rate:
+            return vectors
+        kept = torch.empty_like(vectors[:, :1]).bernoulli_(1 - self._rate)
+        return vectors * (kept / (1 - self._rate))

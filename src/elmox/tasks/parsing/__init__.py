@@ -1,0 +1,1 @@
+"""Dependencies: a biaffine parser."""

@@ -1,0 +1,1 @@
+"""Sentiment: a biattentive classification network."""

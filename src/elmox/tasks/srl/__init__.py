@@ -1,0 +1,1 @@
+"""Semantic roles: a stack of highway LSTMs."""

@@ -1,0 +1,1 @@
+"""Parts of speech, named entities, chunks: a biLSTM with a CRF."""

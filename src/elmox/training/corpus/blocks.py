@@ -1,0 +1,118 @@
+"""A block of text to word ids that mean something only within the block: the part of `prepare`
+that costs time, and that every core does for itself.
+
+    0 end of a document   1 end of a sentence   2 <UNK>   3 <S>   4 </S>   5.. words, as they come
+
+Whoever collects the blocks renumbers them. There is no table to share, so that workers need no
+memory but the block's, and nothing depends on how many there are. NumPy is not imported: a worker
+should start at once.
+"""
+
+from array import array
+from dataclasses import dataclass
+from functools import cache
+
+from elmox.errors import ElmoxError
+from elmox.text.sentences import split_sentences
+from elmox.text.tokenize import Tokenizer, get_tokenizer
+from elmox.training.corpus.sources import Block
+
+DOCUMENT_END, SENTENCE_END, UNKNOWN, LITERAL_BEGIN, LITERAL_END = range(5)
+FIRST_WORD = 5
+
+_SENTENCE_MARK = "\n"  # neither of these can be a word
+_DOCUMENT_MARK = ""
+_FIXED = {
+    _DOCUMENT_MARK: DOCUMENT_END,
+    _SENTENCE_MARK: SENTENCE_END,
+    "<UNK>": UNKNOWN,
+    "<S>": LITERAL_BEGIN,
+    "</S>": LITERAL_END,
+}
+
+_tokenizer = cache(get_tokenizer)
+
+
+@dataclass(frozen=True)
+class NumberedBlock:
+    """A block as ids.
+
+    Attributes:
+        ids: uint32, each sentence followed by 1 and each document by 0. The block may begin with 0,
+            the end of a document of the block before, if there was one.
+        words: the words of the ids from 5 on, with line ends between them.
+        ends_file, position: as in the `Block`.
+    """
+
+    ids: bytes
+    words: str
+    ends_file: bool
+    position: int
+
+
+def number_block(block: Block, tokenizer: str | None) -> NumberedBlock:
+    """Cut a block into words and number them.
+
+    Args:
+        block: whole lines.
+        tokenizer: the name of a tokeniser for running text; None for lines that are sentences of
+            words with white space between them.
+    """
+    lines = _decoded(block).split("\n")
+    words = _split(lines) if tokenizer is None else _tokenise(lines, _tokenizer(tokenizer))
+    numbers = _Numbers(_FIXED)
+    ids = array("I", map(numbers.__getitem__, words))
+    distinct = list(numbers)[FIRST_WORD:]
+    return NumberedBlock(ids.tobytes(), "\n".join(distinct), block.ends_file, block.position)
+
+
+def _decoded(block: Block) -> str:
+    data = block.data
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = block.first_line + data.count(b"\n", 0, error.start)
+        place = error.start - data.rfind(b"\n", 0, error.start)
+        raise ElmoxError(
+            f"{block.path}, line {line}: byte {place} is not UTF-8 (0x{data[error.start]:02x}): "
+            "convert the file to UTF-8 first"
+        ) from None
+
+
+def _split(lines: list[str]) -> list[str]:
+    """All words, with a mark after each sentence and each document."""
+    words: list[str] = []
+    last = _end_of_lines(lines)
+    for line in lines[:last]:
+        if sentence := line.split():
+            words += sentence
+            words.append(_SENTENCE_MARK)
+        elif not words or words[-1] != _DOCUMENT_MARK:
+            words.append(_DOCUMENT_MARK)
+    return words
+
+
+def _tokenise(lines: list[str], tokenizer: Tokenizer) -> list[str]:
+    """The same for running text."""
+    words: list[str] = []
+    for line in lines[: _end_of_lines(lines)]:
+        for text in split_sentences(line):
+            if sentence := tokenizer(text):
+                words += sentence
+                words.append(_SENTENCE_MARK)
+        if not line.strip() and (not words or words[-1] != _DOCUMENT_MARK):
+            words.append(_DOCUMENT_MARK)
+    return words
+
+
+def _end_of_lines(lines: list[str]) -> int:
+    """What follows the last line end is no blank line."""
+    return len(lines) - (not lines[-1])
+
+
+class _Numbers(dict[str, int]):
+    """Numbers words as they come."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number

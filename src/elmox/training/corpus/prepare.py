@@ -1,0 +1,278 @@
+"""`elmox prepare`: text to a corpus directory (see `corpus` for what is in it).
+
+    sources   files to blocks of lines
+    blocks    lines to words, numbered within the block: on all cores (`parallel`)
+    splits    documents to the training text or the held-out text
+    lexicon   words to provisional ids, and their counts
+    shards    ids to disk, and final ids into them when all words are counted
+
+The text is read once and never held in memory; the distinct words are. The result does not depend
+on how the text was cut into blocks nor on how many processes worked on it.
+"""
+
+import os
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from elmox.errors import ElmoxError
+from elmox.io.files import atomic_directory, refuse_existing, to_json
+from elmox.text.tokenize import get_tokenizer
+from elmox.text.vocab import SPECIAL_WORDS
+from elmox.training.corpus.blocks import NumberedBlock, number_block
+from elmox.training.corpus.corpus import INFO_FILE, OFFSETS_FILE, CorpusInfo
+from elmox.training.corpus.lexicon import WordCounts, read_given_vocab, write_lexicon
+from elmox.training.corpus.parallel import map_in_order, num_cores
+from elmox.training.corpus.shards import SHARD_TOKENS
+from elmox.training.corpus.sources import BLOCK_BYTES, STDIN, Source, find_sources, read_blocks
+from elmox.training.corpus.splits import Documents, Split, provisional_ids
+
+MIN_COUNT = 3  # the 1 Billion Word Benchmark's
+MAX_CHARACTERS = 50
+
+_OWN_FILES = re.compile(
+    r"corpus\.json|vocab\.txt|words\.bin|words\.npy|counts\.npy|(train|valid)-\d{5,}\.npy"
+)
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """How text becomes a corpus.
+
+    Attributes:
+        raw: the text is running text, to be cut into sentences and words; else a line is a
+            sentence, and white space separates its words.
+        tokenizer: by name; None for `treebank` where the text is raw and `whitespace` else. For
+            text that is not raw it is only put down as the one that the words came from.
+        valid: files of held-out text, instead of `hold_out`.
+        hold_out: N, to hold out every N-th document of the text.
+        vocab: a vocabulary file in bilm-tf's order, to be the softmax vocabulary as it stands.
+        vocab_size: the most words in the softmax vocabulary, special ones counted.
+        min_count: how often a word of that vocabulary occurs in the training text at least; None
+            for 1 where `vocab_size` is given and 3 else.
+        max_characters: of the model to come, only to say how many words it will cut.
+        shard_tokens: about the size of a shard.
+    """
+
+    raw: bool = False
+    tokenizer: str | None = None
+    valid: tuple[str, ...] = ()
+    hold_out: int | None = None
+    vocab: Path | None = None
+    vocab_size: int | None = None
+    min_count: int | None = None
+    max_characters: int = MAX_CHARACTERS
+    shard_tokens: int = SHARD_TOKENS
+
+    def __post_init__(self) -> None:
+        for flag, value, least in (
+            ("--hold-out", self.hold_out, 2),
+            ("--vocab-size", self.vocab_size, len(SPECIAL_WORDS) + 1),
+            ("--min-count", self.min_count, 1),
+            ("--max-characters", self.max_characters, 3),
+            ("--shard-tokens", self.shard_tokens, 1),
+        ):
+            if value is not None and value < least:
+                raise ElmoxError(f"{flag} is {value}, expected at least {least}")
+        if self.valid and self.hold_out is not None:
+            raise ElmoxError("--valid and --hold-out are both given: choose one of them")
+        if self.vocab is not None and (self.vocab_size or self.min_count):
+            raise ElmoxError("--vocab is taken as it stands: leave out --vocab-size, --min-count")
+        # A tokeniser that is only put down need not be installed here.
+        if self.raw or not self.tokenizer_name.startswith("spacy:"):
+            get_tokenizer(self.tokenizer_name)
+
+    @property
+    def tokenizer_name(self) -> str:
+        """The tokeniser whose words the corpus holds."""
+        return self.tokenizer or ("treebank" if self.raw else "whitespace")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the reading is.
+
+    Attributes:
+        bytes_read: on disk, before decompression.
+        num_bytes: all there are; None where stdin is among them.
+        num_tokens: words so far.
+    """
+
+    bytes_read: int
+    num_bytes: int | None
+    num_tokens: int
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def prepare_corpus(
+    texts: Sequence[str],
+    output: Path,
+    options: PrepareOptions | None = None,
+    *,
+    force: bool = False,
+    num_workers: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    on_progress: OnProgress = lambda progress: None,
+) -> CorpusInfo:
+    """Make a corpus directory of text; it appears when it is whole.
+
+    A blank line ends a document, and so does the end of a file. Several workers are new processes:
+    a script that asks for them does so under `if __name__ == "__main__"`.
+
+    Args:
+        texts: the training text: files, patterns, or `-` for stdin.
+        output: the directory to make.
+        options: what to make of the text.
+        force: replace a corpus that is there.
+        num_workers: processes; None for one per core.
+        block_bytes: how much text a worker gets at a time.
+        on_progress: called after every block.
+    """
+    options = options or PrepareOptions()
+    num_workers = num_cores() if num_workers is None else num_workers
+    if num_workers < 1:
+        raise ElmoxError(f"--workers is {num_workers}, expected at least 1")
+    _check_output(output, force)
+    sources, valid_sources = _find_both(texts, options.valid)
+    words = WordCounts(None if options.vocab is None else read_given_vocab(options.vocab))
+    tokenizer = options.tokenizer_name if options.raw else None
+    read = partial(_read, tokenizer=tokenizer, num_workers=num_workers, block_bytes=block_bytes)
+    with atomic_directory(output) as folder:
+        train = Split(folder, "train", options.shard_tokens, words)
+        valid = Split(folder, "valid", options.shard_tokens)
+        meter = _Meter([*sources, *valid_sources], (train, valid), on_progress)
+        with closing(train), closing(valid):
+            with closing(read(sources)) as blocks:
+                _write(meter.watch(blocks), words, train, valid, options.hold_out)
+            with closing(read(valid_sources)) as blocks:
+                _write(meter.watch(blocks), words, valid)
+        _check_content(texts, options, train, valid)
+        info = _finish(folder, options, words, train, valid)
+        (folder / INFO_FILE).write_bytes(to_json(info.to_dict()))
+    return info
+
+
+def _find_both(
+    texts: Sequence[str], valid_texts: Sequence[str]
+) -> tuple[list[Source], list[Source]]:
+    """The files of the training text and of the held-out text; none may be both."""
+    sources, valid_sources = find_sources(texts), find_sources(valid_texts)
+    paths = {os.path.realpath(source.path) for source in sources}
+    for source in valid_sources:
+        if os.path.realpath(source.path) in paths:
+            name = "- (stdin)" if source.path == STDIN else source.path
+            raise ElmoxError(f"{name} is training text and --valid text: leave it out of one")
+    return sources, valid_sources
+
+
+def _check_output(output: Path, force: bool) -> None:
+    """Refuse to replace anything, unless asked to, and anything but a corpus even then."""
+    refuse_existing(output, force)
+    if not output.exists() and not output.is_symlink():
+        return
+    if not output.is_dir():
+        raise ElmoxError(f"{output} is not a directory: choose another name for the corpus")
+    others = [path.name for path in output.iterdir() if not _OWN_FILES.fullmatch(path.name)]
+    if others:
+        raise ElmoxError(
+            f"{output} holds other things than a corpus ({min(others)}): choose another name"
+        )
+
+
+def _read(
+    sources: Sequence[Source], tokenizer: str | None, num_workers: int, block_bytes: int
+) -> Generator[NumberedBlock, None, None]:
+    """Blocks of all the sources in order, numbered on all cores."""
+    blocks = chain.from_iterable(read_blocks(source, block_bytes) for source in sources)
+    return map_in_order(partial(number_block, tokenizer=tokenizer), blocks, num_workers)
+
+
+def _write(
+    blocks: Iterable[NumberedBlock],
+    words: WordCounts,
+    split: Split,
+    held_out: Split | None = None,
+    every: int | None = None,
+) -> None:
+    """Write blocks to a split, but every N-th document to another one."""
+    documents = Documents()
+    for block in blocks:
+        ids, numbers = documents.join(block)
+        table = provisional_ids(block, words)
+        if held_out is not None and every is not None:
+            is_held_out = numbers % every == every - 1
+            held_out.add(ids[is_held_out], table)
+            ids = ids[~is_held_out]
+        split.add(ids, table)
+
+
+def _check_content(
+    texts: Sequence[str], options: PrepareOptions, train: Split, valid: Split
+) -> None:
+    if not train.num_tokens:
+        names = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
+        raise ElmoxError(f"there is not one word in {names}: give text to train on")
+    if options.hold_out is not None and not valid.num_documents:
+        found = "1 document" if train.num_documents == 1 else f"{train.num_documents} documents"
+        raise ElmoxError(
+            f"--hold-out {options.hold_out} holds out nothing, there is only {found}: separate "
+            "documents by blank lines, choose a smaller number, or give --valid"
+        )
+
+
+def _finish(
+    folder: Path, options: PrepareOptions, words: WordCounts, train: Split, valid: Split
+) -> CorpusInfo:
+    """Order the words, write them, give the shards their final ids, and describe it all."""
+    least = options.min_count or (MIN_COUNT if options.vocab_size is None else 1)
+    ranking = words.ranking(least, options.vocab_size)
+    files = write_lexicon(folder, ranking)
+    train_info = train.finish(ranking)
+    assert train_info is not None
+    first = len(SPECIAL_WORDS)
+    counts = ranking.counts[first:]
+    is_cut = np.diff(np.load(folder / OFFSETS_FILE))[first:] > options.max_characters - 2
+    num_distinct = int(np.count_nonzero(counts))
+    return CorpusInfo(
+        tokenizer=options.tokenizer_name,
+        vocab_size=ranking.vocab_size,
+        num_words=len(ranking.words),
+        num_distinct_words=num_distinct,
+        max_characters=options.max_characters,
+        cut_share=int(counts[is_cut].sum()) / train.num_tokens,
+        cut_distinct_share=int(np.count_nonzero(counts[is_cut])) / max(num_distinct, 1),
+        train=train_info,
+        valid=valid.finish(ranking),
+        lexicon=files,
+    )
+
+
+class _Meter:
+    """Reports progress on the way of the blocks from reading to writing."""
+
+    def __init__(
+        self, sources: Sequence[Source], splits: Sequence[Split], on_progress: OnProgress
+    ) -> None:
+        sizes = [source.size for source in sources]
+        self._num_bytes = None if None in sizes else sum(size or 0 for size in sizes)
+        self._splits = splits
+        self._on_progress = on_progress
+        self._bytes_before = 0  # of files that were read to the end
+
+    def watch(self, blocks: Iterable[NumberedBlock]) -> Iterator[NumberedBlock]:
+        """Pass the blocks through."""
+        for block in blocks:
+            yield block
+            num_tokens = sum(split.num_tokens for split in self._splits)
+            num_read = self._bytes_before + block.position
+            self._on_progress(Progress(num_read, self._num_bytes, num_tokens))
+            if block.ends_file:
+                self._bytes_before = num_read

@@ -1,0 +1,304 @@
+"""A whole training run: from a recipe to a model, in one go or in many."""
+
+import math
+import signal
+import time
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elmox.errors import ElmoxError
+from elmox.io.memory import memory_explained
+from elmox.io.progress import MetricsLog, ProgressReport, Say
+from elmox.pretrained.load import write_directory
+from elmox.training.checkpoint import (
+    RunProgress,
+    checkpoints,
+    read_checkpoint,
+    write_checkpoint,
+)
+from elmox.training.corpus.corpus import Corpus, open_corpus
+from elmox.training.distributed import Processes, processes
+from elmox.training.recipe import Recipe
+from elmox.training.run_directory import enter
+from elmox.training.start import starting_point
+from elmox.training.stop import Stop, stop_signals
+from elmox.training.trainer import Pending, StepReport, Trainer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        step: updates done, of `num_steps`.
+        loss: the last reported in this session (sampled softmax's, where the recipe says so).
+        perplexity: the last on held-out text; None where none was measured.
+        best_perplexity: the lowest.
+        signal: what told it to stop before the end, if anything did.
+        stopped_early: whether held-out perplexity stopped getting better.
+    """
+
+    step: int
+    num_steps: int
+    loss: float | None
+    perplexity: float | None
+    best_perplexity: float | None
+    signal: int | None = None
+    stopped_early: bool = False
+
+
+def train(
+    recipe: Recipe,
+    out: Path,
+    *,
+    resume: bool = False,
+    device: str | None = None,
+    verify: bool = True,
+    say: Say = lambda message: None,
+    show_progress_bar: bool = False,
+) -> Outcome:
+    """Train a biLM.
+
+    Args:
+        recipe: what to do.
+        out: the run's directory; see `training/run_directory.py`.
+        resume: go on from the last checkpoint in `out`; from the beginning where there is none.
+        device: cpu, cuda; a GPU if there is one by default.
+        verify: read the whole corpus first, and refuse it where it is not as it was made.
+        say: told how it goes, a line at a time.
+        show_progress_bar: a bar on stderr instead of most lines.
+    """
+    with processes(device) as everyone, stop_signals() as stop, memory_explained():
+        bar = show_progress_bar and everyone.is_first
+        # In a function of its own, whose end lets go of the model: before that of the processes.
+        return _train(recipe, out, resume, everyone, stop, verify, say, bar)
+
+
+def _train(
+    recipe: Recipe,
+    out: Path,
+    resume: bool,
+    everyone: Processes,
+    stop: Stop,
+    verify: bool,
+    say: Say,
+    bar: bool,
+) -> Outcome:
+    told: Say = say if everyone.is_first else lambda message: None
+    corpus = open_corpus(Path(recipe.data.dir))
+    with ExitStack() as held:
+
+        def begin() -> Path | None:
+            # Before anything is made. A change that keeps a file's size shows in its checksum only.
+            open_corpus(corpus.path, verify=verify)
+            return enter(out, recipe, resume, held)
+
+        checkpoint = everyone.agreed(begin)
+        run = _Run(recipe, out, corpus, everyone, told)
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        elif resume:
+            told(f"no checkpoint in {out} yet: starting from the beginning")
+        return run.go(stop, bar)
+
+
+class _Run:
+    """A run in one process."""
+
+    def __init__(
+        self, recipe: Recipe, out: Path, corpus: Corpus, everyone: Processes, say: Say
+    ) -> None:
+        self._recipe, self._out, self._corpus = recipe, out, corpus
+        self._everyone, self._say = everyone, say
+        self._trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), everyone)
+        self._progress = RunProgress(0, corpus.info.digest)
+        self._loss: float | None = None
+        self._unread: deque[Pending] = deque()  # steps in the device's hands, oldest first
+        tokens = recipe.train.rows * recipe.train.steps
+        self._epochs_per_step = tokens / corpus.train.num_positions
+        if self._epochs_per_step > 1:
+            say(
+                f"warning: a step of {tokens:,} tokens reads the text "
+                f"{self._epochs_per_step:.1f} times: choose fewer train.rows"
+            )
+
+    def restore(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint, which every process must see."""
+        progress, tensors = read_checkpoint(checkpoint, self._recipe, self._progress.corpus)
+        self._trainer.restore(tensors, progress.step, progress.lr)
+        self._progress = progress
+        self._say(f"going on from {checkpoint}, after {progress.step} steps")
+
+    def go(self, stop: Stop, bar: bool) -> Outcome:
+        """Train until the end, a signal, or no more improvement."""
+        trainer, report = self._trainer, self._recipe.report
+        tokens = self._recipe.train.rows * self._recipe.train.steps
+        self._report = ProgressReport(self._say, bar, trainer.step, trainer.num_steps, tokens)
+        self._metrics = MetricsLog(self._out, trainer.step) if self._everyone.is_first else None
+        stopping = False
+        self._began = time.monotonic() - self._progress.seconds
+        try:
+            if self._is_evaluation_due():  # a signal came at that very step
+                self._evaluate()
+                self._save()
+            for batches in () if self._is_over() else trainer.batches():
+                self._unread.append(trainer.advance(batches, stop.signal is not None))
+                stopping = self._read_reports(but=1)
+                if stopping or self._is_anything_due():
+                    stopping |= self._read_reports()
+                if self._is_due(report.log_every):
+                    self._log(self._last)
+                if not stopping and self._is_evaluation_due():
+                    self._evaluate()
+                ending = stopping or self._is_over()
+                if ending or self._is_due(report.save_every):
+                    self._save()
+                if ending:
+                    break
+            self._write_model("last")
+        finally:
+            self._report.close()
+            if self._metrics is not None:
+                self._metrics.close()
+        return Outcome(
+            step=trainer.step,
+            num_steps=trainer.num_steps,
+            loss=self._loss,
+            perplexity=self._progress.perplexity,
+            best_perplexity=self._progress.best_perplexity,
+            # Another process's signal is as good as ours.
+            signal=(stop.signal or signal.SIGTERM) if stopping else None,
+            stopped_early=not stopping and trainer.step < trainer.num_steps,
+        )
+
+    def _is_due(self, every: int) -> bool:
+        step = self._trainer.step
+        return step > 0 and (step == self._trainer.num_steps or (every > 0 and step % every == 0))
+
+    def _is_evaluation_due(self) -> bool:
+        new = self._progress.evaluated != self._trainer.step
+        held_out = self._corpus.valid is not None
+        return held_out and new and self._is_due(self._recipe.report.eval_every)
+
+    def _is_over(self) -> bool:
+        out_of_patience = 0 < self._recipe.report.patience <= self._progress.num_worse
+        return self._trainer.step >= self._trainer.num_steps or out_of_patience
+
+    def _is_anything_due(self) -> bool:
+        """Whether something now needs to know how the last step went."""
+        report = self._recipe.report
+        return (
+            self._is_evaluation_due()
+            or self._is_due(report.log_every)
+            or self._is_due(report.save_every)
+        )
+
+    def _read_reports(self, but: int = 0) -> bool:
+        """Count the steps that the device has been given, but for the last `but` ones.
+
+        To read a report is to wait for its step. With one step unread, the device has work while
+        the host prepares the next. Returns whether any process was told to stop.
+        """
+        stopping = False
+        while len(self._unread) > but:
+            self._last = self._unread.popleft().get()
+            self._count(self._last)
+            stopping |= self._last.stopping
+        return stopping
+
+    def _count(self, step: StepReport) -> None:
+        self._report.advance()
+        self._progress = replace(
+            self._progress,
+            step=step.step,
+            lr=step.lr,
+            seconds=time.monotonic() - self._began,
+            loss_sum=self._progress.loss_sum + step.loss,
+            loss_count=self._progress.loss_count + 1,
+        )
+
+    def _log(self, step: StepReport) -> None:
+        name = "sampled_loss" if self._recipe.softmax.loss == "sampled" else "loss"
+        self._loss = self._progress.loss_sum / self._progress.loss_count
+        self._progress = replace(self._progress, loss_sum=0.0, loss_count=0)
+        done = self._trainer.step
+        epoch, epochs = (n * self._epochs_per_step for n in (done, self._trainer.num_steps))
+        speed = self._report.speed(done)
+        if self._metrics is not None:
+            values = {
+                "epoch": epoch,
+                name: self._loss,
+                "grad_norm": step.grad_norm,
+                "lr": step.lr,
+                "tokens_per_second": speed,
+                "seconds": self._progress.seconds,
+            }
+            self._metrics.write(done, values)
+        text = f"{name.replace('_', ' ')} {self._loss:.4f}"
+        self._report.line(done, epoch, epochs, speed, text)
+        self._progress = replace(self._progress, course=self._progress.course.after(self._loss))
+        if self._progress.course.has_diverged:
+            raise ElmoxError(self._divergence())
+
+    def _divergence(self) -> str:
+        """What to say, and what is left."""
+        course = self._progress.course
+        left = [str(self._out / "best")] if self._progress.best_perplexity is not None else []
+        left += map(str, checkpoints(self._out / "checkpoints"))
+        return (
+            f"step {self._trainer.step}: training has diverged: the loss began at "
+            f"{course.first:.2f}, fell to {course.lowest:.2f} and is back at {self._loss:.2f}; "
+            "start anew with a lower optim.lr or optim.clip_norm, or more optim.warmup"
+            + (f" (what was kept on the way: {', '.join(left)})" if left else "")
+        )
+
+    def _evaluate(self) -> None:
+        """Held-out perplexity; the first process measures it for all."""
+        began = time.monotonic()
+        perplexity = self._everyone.agreed(self._held_out)
+        best, step = self._progress.best_perplexity, self._trainer.step
+        message = f"held-out perplexity {perplexity:.2f} after {step} steps"
+        self._progress = replace(self._progress, evaluated=step, perplexity=perplexity)
+        if best is None or perplexity < best:
+            self._progress = replace(self._progress, best_perplexity=perplexity, num_worse=0)
+            self._write_model("best")
+        else:
+            self._progress = replace(self._progress, num_worse=self._progress.num_worse + 1)
+            message += f" (the best was {best:.2f})"
+        self._report.tell(message)
+        self._report.pause(time.monotonic() - began)
+
+    def _held_out(self) -> float:
+        valid = self._corpus.info.valid
+        assert valid is not None
+        assert self._metrics is not None
+        found = self._trainer.held_out(self._recipe.report.eval_rows)
+        if not math.isfinite(found.perplexity):
+            raise ElmoxError(
+                f"step {self._trainer.step}: the held-out perplexity is {found.perplexity}: lower "
+                "optim.lr, or raise optim.warmup"
+            )
+        values = {
+            "perplexity": found.perplexity,
+            "forward_perplexity": found.forward_perplexity,
+            "backward_perplexity": found.backward_perplexity,
+            "unknown_share": found.num_unknown / valid.num_tokens,
+        }
+        self._metrics.write(self._trainer.step, values)
+        return found.perplexity
+
+    def _save(self) -> None:
+        began = time.monotonic()
+        self._trainer.check_finite()
+        tensors = self._trainer.tensors()
+        if self._everyone.is_first:
+            write_checkpoint(self._out / "checkpoints", self._progress, self._recipe, tensors)
+        self._everyone.wait()
+        self._report.pause(time.monotonic() - began)
+
+    def _write_model(self, name: str) -> None:
+        self._trainer.check_finite()
+        if self._everyone.is_first:
+            write_directory(self._trainer.model(), self._out / name, force=True)

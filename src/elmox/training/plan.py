@@ -1,0 +1,147 @@
+"""What a recipe will cost, before anyone spends it: parameters, memory, time.
+
+Speed and, on a GPU, memory are measured in a few real steps on the device at hand. For N devices
+they are computed:
+
+    step(N) = step(1) / N + 2 (N-1)/N * bytes / bandwidth
+
+the second term being a ring all-reduce of the gradients that a step exchanges: the whole body's and
+those of the softmax rows it touched.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from elmox.config import LstmConfig
+from elmox.io.memory import memory_explained
+from elmox.training.corpus.corpus import open_corpus
+from elmox.training.distributed import Processes, checked_device
+from elmox.training.recipe import Recipe, TrainRecipe
+from elmox.training.start import starting_point
+from elmox.training.trainer import Pending, Trainer
+
+BYTES = {"float32": 4, "bfloat16": 2}
+WARM_UP = 2  # steps that are not measured
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What it takes.
+
+    Attributes:
+        num_body, num_softmax: parameters.
+        weight_bytes: weights, a step's gradients and optimiser, in float32. Of a sampled softmax
+            only the touched rows have gradients; what is frozen has neither of the latter two.
+        activation_bytes: computed: what the LSTMs keep of a step for the way back.
+        peak_bytes: measured on the device; None on a CPU.
+        exchanged_bytes: gradients of a step that processes exchange.
+        num_steps, tokens_per_step, num_epochs: of the whole run.
+        step_seconds, tokens_per_second: measured.
+        device: where.
+    """
+
+    num_body: int
+    num_softmax: int
+    weight_bytes: int
+    activation_bytes: int
+    peak_bytes: int | None
+    exchanged_bytes: int
+    num_steps: int
+    tokens_per_step: int
+    num_epochs: float
+    step_seconds: float
+    tokens_per_second: float
+    device: str
+
+    @property
+    def total_seconds(self) -> float:
+        """The whole run on the device at hand, without its evaluations and checkpoints."""
+        return self.num_steps * self.step_seconds
+
+    def seconds_on(self, num_devices: int, bandwidth: float) -> float:
+        """The whole run on several such devices, by the formula above.
+
+        Args:
+            num_devices: N.
+            bandwidth: bytes a second between any two neighbours.
+        """
+        share = (num_devices - 1) / num_devices
+        exchange = 2 * share * self.exchanged_bytes / bandwidth
+        return self.num_steps * (self.step_seconds / num_devices + exchange)
+
+
+def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> Plan:
+    """Measure some steps of a recipe and compute the rest.
+
+    Args:
+        recipe: what is to be done.
+        device: cpu, cuda; a GPU if there is one by default.
+        seconds: how long to measure, after two steps of warming up.
+    """
+    where = checked_device(device)
+    corpus = open_corpus(Path(recipe.data.dir), verify=True)
+    with memory_explained():
+        trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
+        step = _step_seconds(trainer, where, seconds)
+    num_body = sum(p.numel() for p in trainer.bilm.parameters())
+    num_softmax = sum(p.numel() for p in trainer.softmax.parameters())
+    slots = trainer.optimizer.slots.values()
+    num_slots = sum(array.numel() for arrays in slots for array in arrays.values())
+    tokens = recipe.train.rows * recipe.train.steps
+    return Plan(
+        num_body=num_body,
+        num_softmax=num_softmax,
+        weight_bytes=4 * (num_body + num_softmax + trainer.num_exchanged + num_slots),
+        activation_bytes=_activation_bytes(trainer.bilm.config.lstm, recipe.train),
+        peak_bytes=torch.cuda.max_memory_allocated(where) if where.type == "cuda" else None,
+        exchanged_bytes=4 * trainer.num_exchanged,
+        num_steps=trainer.num_steps,
+        tokens_per_step=tokens,
+        num_epochs=trainer.num_steps / trainer.rows.steps_per_epoch,
+        step_seconds=step,
+        tokens_per_second=tokens / step,
+        device=torch.cuda.get_device_name(where) if where.type == "cuda" else "cpu",
+    )
+
+
+def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> float:
+    """The mean of some real steps, one after the other as a run takes them.
+
+    A single step's time would say little: the host is done with it long before the device.
+    """
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(where)
+    warm_up = WARM_UP if trainer.num_steps > WARM_UP else 0
+    before: Pending | None = None
+    began = time.perf_counter()
+    for number, batches in enumerate(trainer.batches()):
+        step = trainer.advance(batches)
+        if before is not None:
+            before.get()
+        before = step
+        if number + 1 == warm_up:
+            _wait_for(where)
+            began = time.perf_counter()
+        elif number >= warm_up and time.perf_counter() - began > seconds:
+            break
+    step.get()
+    _wait_for(where)
+    return (time.perf_counter() - began) / (trainer.step - warm_up)
+
+
+def _wait_for(where: torch.device) -> None:
+    """Until all that was begun is done."""
+    if where.type == "cuda":
+        torch.cuda.synchronize(where)
+
+
+def _activation_bytes(lstm: LstmConfig, shape: TrainRecipe) -> int:
+    """What `kernels/lstm/rows.py` keeps: gates, inputs and outputs, and cells always in float32."""
+    kept = 4 * lstm.cell_dim + 3 * lstm.projection_dim
+    per_position = kept * BYTES[shape.precision] + 4 * lstm.cell_dim
+    rows = -(-shape.rows // shape.accumulate)
+    layers = 1 if shape.freeze == "body" else lstm.num_layers  # without a way back, one at a time
+    return rows * shape.steps * lstm.num_directions * layers * per_position

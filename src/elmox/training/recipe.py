@@ -1,0 +1,259 @@
+"""A recipe: everything that decides how a biLM is trained, as a TOML file says it.
+
+The defaults are the published recipe of the original model (Peters et al. 2018; bilm-tf). A recipe
+together with a corpus determines a run to the last bit on a CPU, so the resolved recipe is kept
+beside every checkpoint and compared when a run goes on.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
+from elmox.errors import ElmoxError
+from elmox.io.settings import above, at_least, rate, read_settings, share, to_toml
+
+Input = Literal["characters", "words", "both"]
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """Where the text is."""
+
+    dir: str = ""  # a corpus directory made by `elmox prepare`, relative to where you are
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """The network: a preset, and what differs from it.
+
+    Attributes:
+        start: a model to start from; its architecture holds, and the rest of this has no say.
+        preset: small, medium or original.
+        input: what a token is read as; `words` and `both` look words of the softmax vocabulary up.
+        word_dim: width of a word's embedding, where there is one.
+        lstm: fields of `LstmConfig` that differ; a clip of 0 means no clipping.
+        char_cnn: fields of `CharCnnConfig` that differ.
+    """
+
+    start: str = ""
+    preset: Literal["small", "medium", "original"] = "original"
+    input: Input = "characters"
+    word_dim: int = 128
+    lstm: Mapping[str, Any] = field(default_factory=dict)
+    char_cnn: Mapping[str, Any] = field(default_factory=dict)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("inventory", "num_characters"):
+            if name in self.char_cnn:
+                raise ElmoxError(
+                    f"model.char_cnn.{name} is {self.char_cnn[name]!r}: leave it out, models are "
+                    "trained on UTF-8 bytes"
+                )
+
+    def config(self, vocab_size: int, tokenizer: str) -> ElmoConfig:
+        """The network for a corpus with this softmax vocabulary."""
+        values = PRESETS[self.preset].to_dict()
+        clips = {name: None for name in ("cell_clip", "proj_clip") if self.lstm.get(name) == 0}
+        values["lstm"].update({**self.lstm, **clips})
+        values["char_cnn"].update(self.char_cnn)
+        values["text"]["tokenizer"] = tokenizer
+        if self.input != "characters":
+            values["words"] = asdict(WordConfig(vocab_size, self.word_dim))
+        if self.input == "words":
+            values["char_cnn"] = None
+            values["token_projection"] = self.word_dim != values["lstm"]["projection_dim"]
+        return config_from_dict(values, "the recipe's [model]")
+
+
+@dataclass(frozen=True)
+class SoftmaxRecipe:
+    """How the next word is predicted while training.
+
+    Attributes:
+        loss: `sampled` scores the true word against drawn ones; `full` against all words;
+            `adaptive` has an output layer of its own, narrow for rare words.
+        samples: words drawn for each direction and step.
+        bias: where each word's bias starts: at `zero` as published, or at the log of its frequency
+            (`unigram`), which rare words, seldom drawn, would take long to learn.
+        cutoffs: where the adaptive softmax's clusters of rarer words begin.
+    """
+
+    loss: Literal["sampled", "full", "adaptive"] = "sampled"
+    samples: int = 8192
+    bias: Literal["zero", "unigram"] = "zero"
+    cutoffs: tuple[int, ...] = (2000, 20000)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        at_least(1, "softmax.samples", self.samples)
+
+
+@dataclass(frozen=True)
+class TrainRecipe:
+    """The shape of a step and how many there are.
+
+    Attributes:
+        rows: streams of text read side by side, by all processes together.
+        steps: tokens of a row between two updates (truncated backpropagation).
+        epochs: times the whole text is read.
+        max_steps: most updates; None for as many as the epochs need.
+        accumulate: pieces that a process cuts its rows into to save memory; changes no result.
+        dropout: on the input of every LSTM layer and on the top output.
+        reset: the share of rows that forget everything before a step. State is carried on for ever
+            else, and a model that never began from nothing may do badly where it must: at the
+            first words of a sentence that is embedded. The published recipe has 0.
+        reset_at: where such a row starts: `anywhere` it happens to be, or at the nearest `sentence`
+            boundary, as isolated sentences do.
+        precision: of products and activations; weights are always kept in float32.
+        seed: of everything that is drawn.
+        freeze: parts that keep their weights (`body` is all but the softmax).
+    """
+
+    rows: int = 384
+    steps: int = 20
+    epochs: float = 10
+    max_steps: int | None = None
+    accumulate: int = 1
+    dropout: float = 0.1
+    reset: float = 0.0
+    reset_at: Literal["anywhere", "sentence"] = "anywhere"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    seed: int = 0
+    freeze: Literal["nothing", "body"] = "nothing"
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "steps", "accumulate"):
+            at_least(1, f"train.{name}", getattr(self, name))
+        if self.max_steps is not None:
+            at_least(1, "train.max_steps", self.max_steps)
+        above(0, "train.epochs", self.epochs)
+        if not 0 <= self.seed < 2**63:
+            raise ElmoxError(f"train.seed is {self.seed}, expected from 0 to below 2**63")
+        for name in ("dropout", "reset"):
+            share(f"train.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class OptimRecipe:
+    """How weights move.
+
+    Attributes:
+        name: `adagrad` as published, without epsilon; or `adamw`.
+        lr: the learning rate, or its peak where there is a schedule.
+        initial_accumulator: Adagrad's sum of squares before the first step.
+        betas, eps, weight_decay: AdamW's.
+        warmup: updates in which the rate rises from 0.
+        schedule: `constant`; `cosine` down to `final_lr` of the rate at the last step; or `wsd`
+            (warmup, stable, decay): constant, then linear down to it in the last `decay_steps`.
+        decay_steps: length of the decay of `wsd`.
+        final_lr: a share of lr.
+        clip_norm: the gradient's global norm is cut to this; 0 for no clipping.
+        sum_over_steps: take the gradient of the mean loss times `train.steps`, as bilm-tf did. It
+            matters to Adagrad, whose accumulator starts at a fixed value, and to clipping.
+    """
+
+    name: Literal["adagrad", "adamw"] = "adagrad"
+    lr: float = 0.2
+    initial_accumulator: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    warmup: int = 0
+    schedule: Literal["constant", "cosine", "wsd"] = "constant"
+    decay_steps: int = 0
+    final_lr: float = 0.0
+    clip_norm: float = 10.0
+    sum_over_steps: bool = True
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        rate("optim.lr", self.lr)
+        for name in ("initial_accumulator", "eps"):
+            above(0, f"optim.{name}", getattr(self, name))
+        for name in ("warmup", "decay_steps", "clip_norm", "weight_decay", "final_lr"):
+            at_least(0, f"optim.{name}", getattr(self, name))
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ElmoxError(f"optim.betas is {self.betas}, expected from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class ReportRecipe:
+    """What is measured and kept on the way. Changes nothing of what is learned.
+
+    Attributes:
+        log_every: steps between two lines of progress.
+        eval_every: steps between two held-out perplexities (full softmax); 0 for only at the end.
+        eval_rows: streams in which the held-out text is read side by side.
+        patience: evaluations without a better perplexity after which training stops; 0 for never.
+        save_every: steps between two checkpoints.
+    """
+
+    log_every: int = 100
+    eval_every: int = 5000
+    eval_rows: int = 64
+    patience: int = 0
+    save_every: int = 1250
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        for name in ("log_every", "eval_rows", "save_every"):
+            at_least(1, f"report.{name}", getattr(self, name))
+        for name in ("eval_every", "patience"):
+            at_least(0, f"report.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole recipe."""
+
+    data: DataRecipe = field(default_factory=DataRecipe)
+    model: ModelRecipe = field(default_factory=ModelRecipe)
+    softmax: SoftmaxRecipe = field(default_factory=SoftmaxRecipe)
+    train: TrainRecipe = field(default_factory=TrainRecipe)
+    optim: OptimRecipe = field(default_factory=OptimRecipe)
+    report: ReportRecipe = field(default_factory=ReportRecipe)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    def to_toml(self) -> str:
+        """The resolved recipe as a TOML file that `read_recipe` reads back."""
+        return to_toml(asdict(self))
+
+    def differences(self, other: "Recipe") -> list[str]:
+        """Return the names of the settings that change what is learned and differ from `other`.
+
+        The corpus is compared by its content, elsewhere. The length of a run may change where its
+        learning rate up to now does not depend on it: with a constant rate, or with `wsd` before
+        the decay (`Trainer.restore` refuses a checkpoint from within the decay).
+        """
+        mine, others = (tomllib.loads(recipe.to_toml()) for recipe in (self, other))
+        ignored = {"train.accumulate"}
+        if self.optim.schedule == other.optim.schedule != "cosine":
+            ignored |= {"train.epochs", "train.max_steps", "optim.decay_steps"}
+        found = []
+        for part in ("model", "softmax", "train", "optim"):
+            keys = dict.fromkeys([*mine[part], *others[part]])
+            found += [f"{part}.{k}" for k in keys if mine[part].get(k) != others[part].get(k)]
+        return [name for name in found if name not in ignored]
+
+
+def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe and change it by `key=value` settings, as `--set` gives them."""
+    return recipe_from_dict(read_settings(path, settings), str(path))
+
+
+def recipe_from_dict(values: Mapping[str, Any], source: str) -> Recipe:
+    """Check untrusted values and make the recipe."""
+    return validated(Recipe, values, source)

@@ -1,0 +1,304 @@
+"""One training step, and everything that a run remembers from step to step.
+
+A step is the same whatever number of processes shares its rows: losses are sums over all of them,
+dropout is drawn by global row, candidates by step.
+
+The host never waits for a step on its way: it hands the device its work, and what came of it is
+read later, from a `Pending`. So the next step is ready before the device has done this one. Whether
+the loss is finite is therefore the device's own to see; it updates nothing from then on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from elmox.errors import ElmoxError
+from elmox.inference.perplexity import StreamNll, stream_nll
+from elmox.kernels.derived import weights_fixed
+from elmox.model.checkpoint import Checkpoint, Softmax, build_bilm
+from elmox.model.softmax import softmax_from_tensors
+from elmox.model.state import LstmState, zero_state
+from elmox.training.corpus.corpus import Corpus
+from elmox.training.distributed import Processes
+from elmox.training.keys import mixed_seed
+from elmox.training.network import PRECISIONS, TrainingNetwork
+from elmox.training.objective import make_objective
+from elmox.training.optim import Gradient, Optimizer, global_norm, learning_rate
+from elmox.training.reader_process import batches_from_process, can_fork
+from elmox.training.recipe import Recipe
+from elmox.training.rows import Batch, Rows, deal_rows, pinned
+from elmox.training.start import word_table
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step found, over all processes."""
+
+    step: int  # updates done with this one
+    loss: float  # mean over positions and directions, before the update
+    grad_norm: float
+    lr: float
+    stopping: bool  # a process was told to stop
+
+
+class Pending:
+    """A step that the device may still be at."""
+
+    def __init__(self, step: int, lr: float, num_positions: int, found: Tensor) -> None:
+        """`found` is (3,): the sum of losses, of wishes to stop, and the gradient's norm."""
+        self._step, self._lr, self._num_positions = step, lr, num_positions
+        self._found = found.to("cpu", non_blocking=True)
+        self._copied: torch.cuda.Event | None = None
+        if found.is_cuda:
+            self._copied = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+            self._copied.record(torch.cuda.current_stream(found.device))
+
+    def get(self) -> StepReport:
+        """Wait for what it found. Raises where the loss or a gradient was not finite."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        total, stopping, norm = self._found.tolist()
+        loss = total / self._num_positions
+        if not np.isfinite(loss) or not np.isfinite(norm):
+            raise ElmoxError(
+                f"step {self._step}: the loss is {loss:g} and the gradient's norm {norm:g}; "
+                "nothing was updated: lower optim.lr, or raise optim.warmup"
+            )
+        return StepReport(self._step, loss, norm, self._lr, stopping > 0)
+
+
+class Trainer:
+    """The network, its optimiser, and where every row is."""
+
+    def __init__(
+        self, recipe: Recipe, corpus: Corpus, start: Checkpoint, processes: Processes
+    ) -> None:
+        """Begin with the weights of `start`, which has a softmax for the corpus's vocabulary."""
+        shape = recipe.train
+        if shape.rows < processes.num:
+            raise ElmoxError(
+                f"train.rows is {shape.rows}, expected at least one for each of the "
+                f"{processes.num} processes"
+            )
+        assert start.softmax is not None
+        self.recipe, self._corpus, self._processes = recipe, corpus, processes
+        # Its arrays would otherwise stay in memory beside those in training.
+        self._start = replace(start, tensors={}, softmax=None)
+        lstm, device = start.config.lstm, processes.device
+        self.bilm = build_bilm(start, "the model to start from").to(device).train()
+        self.softmax = softmax_from_tensors(
+            start.softmax.tensors, corpus.vocab_size, lstm.projection_dim, start.softmax.source
+        ).to(device)
+        self._frozen = shape.freeze == "body"
+        self.bilm.requires_grad_(not self._frozen)
+        self.softmax.requires_grad_(True)
+        self._body = {} if self._frozen else dict(self.bilm.named_parameters())
+        self._table = word_table(corpus.lexicon, start, "the model to start from")
+        self.rows = Rows(
+            corpus.train,
+            self._table,
+            num_rows=shape.rows,
+            num_steps=shape.steps,
+            vocab_size=corpus.vocab_size,
+            num_directions=lstm.num_directions,
+            seed=shape.seed,
+            reset=shape.reset,
+            reset_at=shape.reset_at,
+        )
+        wanted = max(1, round(shape.epochs * self.rows.steps_per_epoch))
+        self.num_steps = min(wanted, shape.max_steps or wanted)
+        self._mine = deal_rows(shape.rows, processes.rank, processes.num)
+        self._pieces = np.array_split(self._mine, min(shape.accumulate, len(self._mine)))
+        self._row_numbers = [self._to_device(rows) for rows in self._pieces]
+        network = TrainingNetwork(self.bilm, shape.dropout, PRECISIONS[shape.precision])
+        alone = processes.num == 1 or self._frozen
+        self._network: nn.Module = network if alone else DistributedDataParallel(network)
+        self._objective = make_objective(recipe.softmax, self.softmax, shape.seed, processes)
+        self.optimizer = Optimizer(recipe.optim, self.parameters())
+        self.step = 0  # updates done, or at least handed to the device
+        self.num_exchanged = 0  # numbers in the last step's gradients, which processes add up
+        self.state = zero_state(lstm, len(self._mine), device, torch.float32)
+        self._failed = torch.zeros((), device=device)  # 1 from the first step that was not finite
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """Everything that is trained, by name."""
+        return {
+            **{f"model.{name}": p for name, p in self._body.items()},
+            **{f"softmax.{name}": p for name, p in self.softmax.named_parameters()},
+        }
+
+    def batches(self) -> Iterator[list[Batch]]:
+        """The text of all remaining steps, for this process."""
+        steps = (self.step, self.num_steps, self._pieces)
+        if self._processes.device.type != "cuda":
+            return self.rows.batches(*steps)
+        if can_fork():
+            return batches_from_process(self.rows, *steps)
+        return self.rows.batches(*steps, prepare=pinned)
+
+    def advance(self, batches: Sequence[Batch], stop: bool = False) -> Pending:
+        """One update, unless this step or one before has a loss or gradient that is not finite.
+
+        Args:
+            batches: this process's text, piece by piece, as `batches` gives it.
+            stop: whether this process was told to stop; the others learn of it.
+        """
+        loss = self._backward(batches)
+        gradients = {f"softmax.{n}": g for n, g in self._objective.gradients().items()}
+        for name, parameter in self._body.items():
+            if parameter.grad is not None:
+                gradients[f"model.{name}"] = Gradient(parameter.grad)
+        self.num_exchanged = sum(gradient.values.numel() for gradient in gradients.values())
+        norm = global_norm(gradient.values for gradient in gradients.values())
+        told = torch.stack([loss, torch.full_like(loss, float(stop))]).double()
+        found = torch.cat([self._processes.sum(told), norm.double()[None]])
+        self._failed.masked_fill_(found.sum().isfinite().logical_not_(), 1.0)
+        lr = learning_rate(self.recipe.optim, self.step, self.num_steps)
+        pending = Pending(self.step + 1, lr, self._num_positions(), found)
+        self.optimizer.step(gradients, lr, self.step, norm, self._failed)
+        self.step += 1
+        return pending
+
+    def held_out(self, num_rows: int) -> StreamNll:
+        """Full-softmax likelihood of the held-out text."""
+        valid = self._corpus.valid
+        assert valid is not None
+
+        @torch.no_grad()
+        def encode(ids: NDArray[np.int64]) -> Tensor:
+            vectors: Tensor = self.bilm.token_encoder(self._table(ids))
+            return vectors
+
+        stream = valid.read(0, valid.num_positions + 1)
+        with weights_fixed():
+            return stream_nll(self.bilm, self.softmax, encode, stream, num_rows)
+
+    def model(self) -> Checkpoint:
+        """The model as it is now."""
+        return replace(
+            self._start,
+            tensors=self.bilm.state_dict(),
+            found=f"{self.step} steps of training by elmox, from {self._start.found}",
+            softmax=Softmax(self.softmax.state_dict(), self._corpus.vocab()),
+            warm_state=None,  # it belonged to the weights before
+        )
+
+    def check_finite(self) -> None:
+        """Refuse to keep weights that the last update has spoilt."""
+        for name, parameter in self.parameters().items():
+            if not torch.isfinite(parameter).all():
+                raise ElmoxError(
+                    f"step {self.step}: {name} is no longer finite, so nothing was saved: lower "
+                    "optim.lr, or raise optim.warmup, and go on from the last checkpoint"
+                )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that a checkpoint holds, with the state of all processes' rows."""
+        found: dict[str, Tensor] = {}
+        for name, own in (("hidden", self.state.hidden), ("cell", self.state.cell)):
+            everyone = torch.zeros(
+                *own.shape[:2], self.recipe.train.rows, own.shape[3], device=own.device
+            )
+            everyone[:, :, torch.from_numpy(self._mine)] = own.float()
+            found[f"state.{name}"] = self._processes.sum(everyone)
+        found |= {f"model.{name}": t for name, t in self.bilm.state_dict().items()}
+        found |= {f"softmax.{name}": t for name, t in self.softmax.state_dict().items()}
+        for name, slots in self.optimizer.slots.items():
+            found |= {f"optim.{name}.{slot}": tensor for slot, tensor in slots.items()}
+        return found
+
+    def restore(self, tensors: Mapping[str, Tensor], step: int, lr: float | None = None) -> None:
+        """Continue from what `tensors` returned after `step` updates, the last one at rate `lr`."""
+        planned = learning_rate(self.recipe.optim, step - 1, self.num_steps)
+        if lr is not None and lr != planned:
+            raise ElmoxError(
+                f"the checkpoint's last update had a learning rate of {lr:g}, this recipe's would "
+                f"have had {planned:g}: a run in its decay cannot become longer or shorter; resume "
+                "an earlier checkpoint, or keep train.epochs, train.max_steps and optim.decay_steps"
+            )
+        shapes = {name: tensor.shape for name, tensor in self.tensors().items()}
+        for name, shape in shapes.items():
+            if name not in tensors or tensors[name].shape != shape:
+                raise ElmoxError(f"the checkpoint lacks {name} of shape {tuple(shape)}")
+        mine, device = torch.from_numpy(self._mine), self._processes.device
+        self.state = LstmState(
+            tensors["state.hidden"][:, :, mine].to(device),
+            tensors["state.cell"][:, :, mine].to(device),
+        )
+        self.bilm.load_state_dict(_under("model.", tensors))
+        self.softmax.load_state_dict(_under("softmax.", tensors))
+        for name, slots in self.optimizer.slots.items():
+            for slot, tensor in slots.items():
+                tensor.copy_(tensors[f"optim.{name}.{slot}"])
+        self.step = step
+
+    def _num_positions(self) -> int:
+        """Predictions of a step, over all processes and both directions."""
+        shape = self.recipe.train
+        return self.bilm.config.lstm.num_directions * shape.rows * shape.steps
+
+    def _to_device(self, array: NDArray[Any]) -> Tensor:
+        """From page-locked memory without waiting for the device."""
+        return torch.from_numpy(array).to(self._processes.device, non_blocking=True)
+
+    def _backward(self, batches: Sequence[Batch]) -> Tensor:
+        """Gradients of this process's rows; returns the sum of its losses."""
+        shape = self.recipe.train
+        for parameter in self._body.values():
+            parameter.grad = None
+        targets = [self._to_device(batch.targets).flatten(1) for batch in batches]
+        self._objective.begin(self.step, targets[0] if len(targets) == 1 else torch.cat(targets, 1))
+        # The processes' gradients are averaged, so each weighs its sum by their number.
+        scale = self._processes.num / self._num_positions()
+        if self.recipe.optim.sum_over_steps:
+            scale *= shape.steps
+        sites = self.bilm.config.lstm.num_layers + 1
+        keys = [mixed_seed("dropout", shape.seed, self.step, site) for site in range(sites)]
+        losses: list[Tensor] = []
+        states: list[LstmState] = []
+        for number, batch in enumerate(batches):
+            with self._until_last(number), torch.set_grad_enabled(not self._frozen):
+                top, hidden, cell = self._network(
+                    batch.table,
+                    self._to_device(batch.inputs),
+                    self._piece_state(number, batch),
+                    self._row_numbers[number],
+                    keys,
+                )
+                with torch.enable_grad():
+                    loss = self._objective.loss(top.flatten(1, 2), targets[number])
+                    torch.autograd.backward(loss, torch.full_like(loss, scale))
+            losses.append(loss.detach())
+            states.append(LstmState(hidden.detach(), cell.detach()))
+        self.state = states[0]
+        for state in states[1:]:
+            self.state = self.state.append(state)
+        return sum(losses[1:], start=losses[0])
+
+    def _piece_state(self, number: int, batch: Batch) -> LstmState:
+        """Where the rows of a piece are; nowhere, if they begin from nothing."""
+        start = self._pieces[number][0] - self._mine[0]
+        rows = slice(start, start + len(self._pieces[number]))
+        hidden = self.state.hidden[:, :, rows].contiguous()  # all rows: no copy
+        cell = self.state.cell[:, :, rows].contiguous()
+        if batch.kept is None:
+            return LstmState(hidden, cell)
+        kept = self._to_device(batch.kept)[:, None]
+        return LstmState(hidden * kept, cell * kept)
+
+    def _until_last(self, number: int) -> AbstractContextManager[None]:
+        """Gradients are exchanged once a step, with the last piece."""
+        if isinstance(self._network, DistributedDataParallel) and number < len(self._pieces) - 1:
+            return self._network.no_sync()
+        return nullcontext()
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -1,0 +1,1 @@
+"""Vectors of whole files: HDF5, npy shards, Parquet."""

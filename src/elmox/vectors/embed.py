@@ -1,0 +1,288 @@
+"""A whole text file to a file of vectors: streaming, in bounded memory, safe to kill.
+
+Lines are taken in chunks large enough to batch by length and small enough to hold; a line larger
+than a chunk is written piece by piece into room reserved for it. A chunk leaves the device as the
+bytes that go into the file, and is written while the next one is computed. Entries go through a
+`VectorWriter`, so that an interrupted run continues where its last closed part ended.
+"""
+
+import hashlib
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from elmox.elmo import Elmo
+from elmox.errors import ElmoxError
+from elmox.inference.encode import BatchOptions, encode_rows
+from elmox.inference.finite import can_overflow, require_finite
+from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
+from elmox.io.background import Background
+from elmox.io.tensors import digest
+from elmox.kernels.derived import weights_fixed
+from elmox.text.batches import in_chunks
+from elmox.text.lines import STDIN, Line, check_source, line_format, read_lines
+from elmox.vectors.files import VectorWriter, open_writer
+from elmox.vectors.layout import Array, Layout
+from elmox.vectors.parts import PART_BYTES, Entry
+
+CHUNK_BYTES = 2**25  # float32 vectors held at a time
+CHUNK_BYTES_CUDA = 2**29  # a GPU wants more: bytes of the file, of which twice as many are held
+# To close a part takes four waits for the disk: a tenth of the time of 64 MB on a fast one.
+PART_BYTES_CUDA = 2**28
+_HASHING_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did."""
+
+    num_lines: int  # entries in the output
+    num_resumed: int  # of these, taken over from an interrupted run
+    num_tokens: int  # embedded by this run
+    seconds: float
+    was_complete: bool = False  # nothing was left to do
+
+
+def embed_file(
+    elmo: Elmo,
+    source: str,
+    output: str | Path,
+    *,
+    layers: Layers = "all",
+    dtype: Literal["float32", "float16"] = "float32",
+    raw: bool = False,
+    force: bool = False,
+    batch_tokens: int | None = None,
+    part_bytes: int | None = None,
+    show_progress_bar: bool = False,
+) -> Summary:
+    """Embed every line of a text file.
+
+    Args:
+        elmo: the model.
+        source: a text file, a .jsonl file, or - for stdin.
+        output: .hdf5, .parquet, or a directory of npy shards. Nothing is replaced; an output that
+            the same call has made is complete.
+        layers: as in `Elmo.encode_tokens`; "all" by default.
+        dtype: of the numbers on disk.
+        raw: lines are running text rather than tokens.
+        force: replace an existing output.
+        batch_tokens: as in `Elmo.encode_tokens`.
+        part_bytes: what an interruption costs at most; the size of npy shards. 64 MB by default,
+            256 MB with a GPU.
+        show_progress_bar: on stderr.
+    """
+    began = time.monotonic()
+    part_bytes = part_bytes or default_part_bytes(elmo)
+    check_source(source)
+    choice = choose_layers(layers, elmo.num_layers, elmo.mixes)
+    layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
+    format = line_format(source, raw)
+    settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
+    identity, is_repeatable = _identity(source)
+    job = {**settings, "input": identity, "model": fingerprint(elmo)}
+    about = {**settings, "model": elmo.found, "tokenizer": elmo.config.text.tokenizer}
+    num_lines = num_tokens = 0
+    with open_writer(
+        output,
+        layout=layout,
+        job=job,
+        about=about,
+        force=force,
+        repeatable=is_repeatable,
+        part_bytes=part_bytes,
+    ) as writer:
+        num_resumed = num_lines = writer.num_done
+        embedding = _Embedding(elmo, choice, layout, batch_tokens)
+        # From the beginning of a chunk: vectors depend on those they are computed with, if only in
+        # their last bits.
+        num_again = _entries_of_last_chunk(writer.done_lengths(), embedding.chunk_tokens)
+        lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done - num_again)
+        with (
+            tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress,
+            Background() as background,
+            weights_fixed(),
+        ):
+            for chunk in _chunks(lines, embedding.chunk_tokens):
+                tokens = embedding.embed(chunk, writer, background, num_again)
+                progress.update(tokens)
+                num_tokens += tokens
+                num_lines += len(chunk) - num_again
+                num_again = 0
+    seconds = time.monotonic() - began
+    return Summary(num_lines, num_resumed, num_tokens, seconds, writer.was_complete)
+
+
+def default_part_bytes(elmo: Elmo) -> int:
+    """After how many bytes an output is safe from a crash."""
+    return PART_BYTES_CUDA if elmo.device.type == "cuda" else PART_BYTES
+
+
+def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
+    """Consecutive lines of at most `most_tokens` tokens together; a larger line stands alone."""
+    # An empty line costs a little too: a file of blank lines must not gather in memory.
+    return in_chunks(lines, lambda line: line.num_tokens + 1, most_tokens)
+
+
+def _entries_of_last_chunk(lengths: Iterable[int], most_tokens: int) -> int:
+    """Entries of the last chunk that `_chunks` makes; none if it holds one large line."""
+    num_entries, num_tokens = 0, 0
+    for chunk in in_chunks(iter(lengths), lambda length: length + 1, most_tokens):
+        num_entries, num_tokens = len(chunk), sum(chunk)
+    return 0 if num_tokens > most_tokens else num_entries
+
+
+def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[], Array]:
+    """Start to bring a tensor into main memory; what is returned waits for it.
+
+    `check` is then called with whether all its values are finite.
+    """
+    flag = None if check is None else found.isfinite().all()
+    if found.device.type != "cuda":
+        host, arrived = found.cpu(), None
+    else:
+        host = found.to("cpu", non_blocking=True)  # into pinned memory
+        flag = None if flag is None else flag.to("cpu", non_blocking=True)
+        arrived = torch.cuda.current_stream(found.device).record_event()
+
+    def wait() -> Array:
+        if arrived is not None:
+            arrived.synchronize()
+        if check is not None and flag is not None:
+            check(flag)
+        return host.numpy()
+
+    return wait
+
+
+def _identity(source: str) -> tuple[str, bool]:
+    """A digest of the input, and whether it can be read again: stdin and pipes cannot."""
+    if source == STDIN or not stat.S_ISREG(Path(source).stat().st_mode):
+        return f"stdin {uuid.uuid4()}", False
+    with open(source, "rb") as file:
+        return hashlib.file_digest(file, _new_digest).hexdigest(), True
+
+
+def _new_digest() -> "hashlib.blake2b":
+    return hashlib.blake2b(digest_size=16)
+
+
+def fingerprint(elmo: Elmo) -> str:
+    """A digest of everything that a vector depends on: the model, and how it is run."""
+    parts = (model_digest(elmo), elmo.mixes, elmo.device.type, elmo.dtype)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def model_digest(elmo: Elmo) -> str:
+    """A digest of a model's architecture, vocabularies, weights and start state."""
+    checkpoint = elmo.checkpoint()
+    tensors = dict(checkpoint.tensors)
+    if elmo.state == "warm" and checkpoint.warm_state is not None:
+        state = checkpoint.warm_state
+        tensors |= {"warm_state.hidden": state.hidden, "warm_state.cell": state.cell}
+    with ThreadPoolExecutor(_HASHING_THREADS) as pool:
+        digests = list(pool.map(lambda name: digest({name: tensors[name]}), sorted(tensors)))
+    parts = (checkpoint.config, checkpoint.characters, checkpoint.words, digests)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+class _Embedding:
+    """Turns chunks of lines into entries.
+
+    Attributes:
+        chunk_tokens: most tokens of a chunk.
+    """
+
+    def __init__(
+        self, elmo: Elmo, choice: LayerChoice, layout: Layout, batch_tokens: int | None
+    ) -> None:
+        self._elmo = elmo
+        self._choice = choice
+        self._dtype: torch.dtype = getattr(torch, layout.dtype)
+        self._can_overflow = can_overflow(self._dtype) or can_overflow(elmo.reader.bilm.dtype)
+        self._options = BatchOptions(batch_tokens=batch_tokens)
+        if elmo.device.type == "cuda":
+            self.chunk_tokens = max(1, CHUNK_BYTES_CUDA // layout.row_bytes)
+        else:
+            self.chunk_tokens = max(1, CHUNK_BYTES // (4 * layout.row_values))
+
+    def embed(
+        self, chunk: list[Line], writer: VectorWriter, background: Background, num_done: int
+    ) -> int:
+        """Embed lines and have them written, except the first `num_done`.
+
+        Returns:
+            Tokens of the lines that are written.
+        """
+        lengths = np.array([line.num_tokens for line in chunk])
+        if num_done == len(chunk):
+            return 0
+        if lengths[0] > self.chunk_tokens:
+            background.wait()
+            self._embed_large(chunk[0], writer.reserve(int(lengths[0])))
+        else:
+            rows = self._start([sentence for line in chunk for sentence in line.sentences])
+            first = int(lengths[:num_done].sum())
+            background.submit(lambda: writer.append_rows(rows()[first:], lengths[num_done:]))
+        return int(lengths[num_done:].sum())
+
+    def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
+        """Start to embed sentences; what is returned waits for their rows, (tokens, K, D)."""
+        elmo = self._elmo
+        found = encode_rows(
+            elmo.reader,
+            sentences,
+            self._choice,
+            self._options,
+            lambda rows: elmo.start_state(len(rows)),
+            self._dtype,
+        )
+        return _fetch(found, self._check if self._can_overflow else None)
+
+    def _check(self, is_finite: bool | Tensor) -> None:
+        """Raise an `ElmoxError` where vectors have left the range of a precision."""
+        dtype = self._elmo.reader.bilm.dtype
+        if can_overflow(dtype):
+            require_finite(is_finite, "vectors", dtype)
+        elif not is_finite:
+            name = str(self._dtype).removeprefix("torch.")
+            largest = torch.finfo(self._dtype).max
+            raise ElmoxError(
+                f"vectors have values beyond {largest:,.0f}, the largest of {name}: store them "
+                "with dtype='float32'"
+            )
+
+    def _embed_large(self, line: Line, entry: Entry) -> None:
+        """Fill the entry of a line that does not fit into a chunk, sentence by sentence."""
+        start = 0
+        for group in _chunks((Line([sentence]) for sentence in line.sentences), self.chunk_tokens):
+            sentences = [sentence for part in group for sentence in part.sentences]
+            num_tokens = sum(map(len, sentences))
+            if num_tokens <= self.chunk_tokens:
+                entry.write_rows(start, self._start(sentences)())
+            else:
+                self._embed_long_sentence(sentences[0], entry, start)
+            start += num_tokens
+
+    def _embed_long_sentence(self, sentence: list[str], entry: Entry, start: int) -> None:
+        choice = self._choice
+
+        def write(tokens: slice, dims: slice, vectors: Tensor) -> None:
+            if self._can_overflow:
+                self._check(vectors.to(self._dtype).isfinite().all())
+            own: NDArray[np.float32] = vectors.float().cpu().numpy()
+            where = slice(start + tokens.start, start + tokens.stop)
+            entry[..., where, dims] = own[0] if choice.single else own
+
+        self._elmo.reader.read_long(sentence, self._elmo.start_state(1), choice, write)

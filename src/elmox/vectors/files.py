@@ -1,0 +1,340 @@
+"""Files of vectors: one entry per line of the input, written as they come, read one at a time.
+
+`open_writer` gives a `VectorWriter` that streams entries into parts beside the output and puts the
+output in place at the very end: killed at any moment, the same job goes on from its last closed
+part and ends with the same content. `open_vectors` reads all three formats lazily, by index:
+
+    hdf5      datasets "0", "1", ... as bilm-tf writes them        out.hdf5, out.h5
+    parquet   a row per entry (needs pyarrow)                      out.parquet
+    npy       a directory of shards with an index, memory-mapped   out
+"""
+
+import json
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmox.errors import ElmoxError
+from elmox.io.files import writing
+from elmox.io.inputs import require_regular
+from elmox.io.temporary import remove
+from elmox.vectors import hdf5, npy, parquet
+from elmox.vectors.layout import Array, Layout, Source
+from elmox.vectors.parts import PART_BYTES, Entry, Parts
+from elmox.vectors.workspace import Workspace
+
+Format = Literal["hdf5", "npy", "parquet"]
+
+_SUFFIXES: dict[str, Format] = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", "": "npy"}
+_JOIN: dict[Format, Callable[[Parts, dict[str, Any], Path], None]] = {
+    "hdf5": hdf5.join,
+    "npy": npy.join,
+    "parquet": parquet.join,
+}
+_SOURCE: dict[Format, Callable[[Path], Source]] = {
+    "hdf5": hdf5.Hdf5Source,
+    "npy": npy.NpySource,
+    "parquet": parquet.ParquetSource,
+}
+_MAX_ABOUT = 48_000  # an attribute of an HDF5 file holds at most 64 kB
+
+
+def format_of(path: str | os.PathLike[str]) -> Format:
+    """Choose the format of an output by its name; a directory, or a bare name, means npy shards."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if path.is_dir():
+        return "npy"
+    raise ElmoxError(
+        f"{path}: no format of vectors is called {suffix!r}; use .hdf5, .h5 or .parquet, "
+        "or a name without suffix for a directory of npy shards"
+    )
+
+
+def open_writer(
+    path: str | os.PathLike[str],
+    *,
+    layout: Layout,
+    job: Mapping[str, Any],
+    about: Mapping[str, Any] | None = None,
+    format: Format | None = None,
+    force: bool = False,
+    repeatable: bool = True,
+    part_bytes: int = PART_BYTES,
+) -> "VectorWriter":
+    """Start an output of vectors, or go on with one that was interrupted.
+
+    Args:
+        path: the output. Nothing is there until `VectorWriter.finish`.
+        layout: layers, dimensions and dtype of the entries.
+        job: everything the entries depend on (input, model, options), for JSON. Parts of an
+            interrupted run are used if its job was the same, otherwise the writer refuses.
+        about: what to tell readers (`Vectors.meta["about"]`): the model, the layers...; for JSON.
+        format: by default that of the path's suffix.
+        force: replace an existing output (at the end), and drop the parts of another job (now).
+        repeatable: whether another run can have the same job. The output then holds its digest, by
+            which a run finds that everything is done.
+        part_bytes: size of a part, which is what an interruption costs at most; npy shards have it.
+
+    Returns:
+        The writer. Its first entry is number `num_done`.
+    """
+    about = {} if about is None else about
+    if len(json.dumps(about)) > _MAX_ABOUT:
+        raise ElmoxError(
+            f"the description of {path} is over {_MAX_ABOUT} bytes of JSON; shorten it"
+        )
+    format = format_of(path) if format is None else format
+    if format == "parquet":
+        parquet.load_pyarrow()  # not after hours of work
+    output = Path(os.path.realpath(path))  # a link is followed: the parts lie beside the real file
+    kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
+    result_name = "shards" if format == "npy" else "joined"
+    workspace = Workspace(
+        output,
+        result_name,
+        {**job, "vectors": kind},
+        _stored_meta,
+        force=force,
+        repeatable=repeatable,
+    )
+    return VectorWriter(workspace, format, layout, about, part_bytes)
+
+
+def open_vectors(path: str | os.PathLike[str]) -> "Vectors":
+    """Open a file or directory of vectors for reading: `open_vectors("out.hdf5")[i]`.
+
+    Args:
+        path: what `elmox embed` wrote in any format, or an HDF5 dump of bilm-tf or `allennlp elmo`.
+    """
+    path = Path(path)
+    return Vectors(path, _SOURCE[_detect(path)](path))
+
+
+def _stored_meta(path: Path) -> dict[str, Any]:
+    """The description in an output of vectors; empty if it is none."""
+    try:
+        with open_vectors(path) as vectors:
+            return vectors.meta
+    except ElmoxError:
+        return {}
+
+
+def _detect(path: Path) -> Format:
+    """Tell the format by content, whatever the name."""
+    if path.is_dir():
+        if (path / "meta.json").is_file():
+            return "npy"
+        if (path / "job.json").is_file():
+            raise ElmoxError(f"{path}: an unfinished output; run the same elmox embed to finish it")
+        raise ElmoxError(f"{path}: a directory without meta.json, so not one of vectors")
+    if not path.exists():
+        partial = Path(f"{path}.partial")
+        hint = f"; it is unfinished in {partial}, run the same elmox embed to finish it"
+        raise ElmoxError(f"{path}: no such file or directory{hint if partial.exists() else ''}")
+    require_regular(path)
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise ElmoxError(f"{path}: cannot read it ({error.strerror})") from error
+    if magic == b"PAR1":
+        return "parquet"
+    if h5py.is_hdf5(path):
+        return "hdf5"
+    raise ElmoxError(
+        f"{path}: neither HDF5 nor parquet nor a directory of npy shards; "
+        "expected what elmox embed writes"
+    )
+
+
+class VectorWriter:
+    """Writes entries one after the other; see `open_writer`.
+
+    As a context manager it finishes the output, unless an exception comes by: then the closed parts
+    stay for the next run and the output's name is left alone.
+
+    Attributes:
+        num_done: number of entries that earlier runs left in closed parts; go on from there.
+        was_complete: whether an earlier run has finished the output.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        format: Format,
+        layout: Layout,
+        about: Mapping[str, Any],
+        part_bytes: int,
+    ) -> None:
+        """Take up the parts of a workspace."""
+        self._format: Format = format
+        self._layout = layout
+        self._about = about
+        self._workspace = workspace
+        self.was_complete = workspace.is_published
+        self._parts: Parts | None = None
+        if self._workspace.num_entries is not None:  # only the last step is missing
+            self.num_done = self._workspace.num_entries
+            return
+        try:
+            with writing(self._workspace.directory, resumable=True):
+                self._parts = Parts(self._workspace.directory, layout, part_bytes)
+        except BaseException:
+            self.close()
+            raise
+        self.num_done = self._parts.num_entries
+
+    def done_lengths(self) -> Iterator[int]:
+        """Tokens of each entry that earlier runs left in closed parts."""
+        for index in self._parts.indexes() if self._parts is not None else ():
+            yield from index[:, 2].tolist()
+
+    def append(self, vectors: Array) -> None:
+        """Write the next entry, (L+1, T, D) or (T, D); T may be 0."""
+        num_tokens = vectors.shape[-2] if vectors.ndim >= 2 else -1
+        if vectors.shape != self._layout.shape(num_tokens):
+            expected = (*self._layout.row_shape[:-1], "T", self._layout.dim)
+            raise ElmoxError(f"an entry of shape {vectors.shape}: expected {expected}")
+        entry = self.reserve(num_tokens)
+        for window in entry.windows():
+            entry[..., window, :] = vectors[..., window, :]
+
+    def append_rows(self, rows: Array, lengths: NDArray[np.int64]) -> None:
+        """Write the next entries all at once.
+
+        Args:
+            rows: their tokens end to end, as on disk: (tokens, L+1, D) or (tokens, D), of the
+                layout's dtype.
+            lengths: tokens of each entry.
+        """
+        start = 0
+        while len(lengths):
+            run, count = self._open_parts().reserve_run(lengths)
+            run.write_rows(0, rows[start : start + run.num_tokens])
+            start += run.num_tokens
+            lengths = lengths[count:]
+
+    def reserve(self, num_tokens: int) -> Entry:
+        """Make room for the next entry, which may be larger than memory.
+
+        Args:
+            num_tokens: T.
+
+        Returns:
+            Something to assign to like an array of shape (L+1, T, D) or (T, D), in windows and in
+            any order, before the next entry: `entry[:, a:b, :512] = forward`. It starts as zeros.
+        """
+        return self._open_parts().reserve(num_tokens)
+
+    def finish(self) -> None:
+        """Put the output in place and remove the parts."""
+        try:
+            if self._parts is not None:
+                self._parts.seal()
+                self._join(self._parts)
+            elif self._workspace.num_entries is None:
+                raise RuntimeError("the writer is closed")
+            self._workspace.publish()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of all files; what is not finished stays in closed parts for the next run."""
+        if self._parts is not None:
+            self._parts.discard()
+            self._parts = None
+        self._workspace.release()
+
+    def __enter__(self) -> Self:
+        """Return the writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Finish, or after an exception only close."""
+        if error is None:
+            self.finish()
+        else:
+            self.close()
+
+    def _open_parts(self) -> Parts:
+        if self._parts is None:
+            raise RuntimeError("the writer is closed, or its output was complete from the start")
+        return self._parts
+
+    def _join(self, parts: Parts) -> None:
+        """Make one result of the parts."""
+        result, identity = self._workspace.result, self._workspace.identity
+        meta = self._layout.meta(parts.num_entries, parts.num_tokens, self._about, identity)
+        with writing(result, resumable=True):
+            try:
+                _JOIN[self._format](parts, meta, result)
+            except OSError:
+                if result != parts.shards:
+                    remove(result)  # give its room on the disk back
+                raise
+        self._workspace.complete(parts.num_entries)
+
+
+class Vectors:
+    """Entries of vectors by index, read when they are asked for; see `open_vectors`.
+
+    Attributes:
+        path: the file or directory.
+        meta: what is known about it: num_entries, num_tokens, num_layers, dim, dtype, and under
+            "about" what the writer was told. Empty for files of other programs.
+    """
+
+    def __init__(self, path: Path, source: Source) -> None:
+        """Put indexing on top of one format's source."""
+        self.path = path
+        self.meta = source.meta
+        self._source = source
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Number of entries (lines of the input)."""
+        return self._source.num_entries
+
+    def __getitem__(self, i: int) -> Array:
+        """Entry `i`, (L+1, T, D) or (T, D); from the end if negative.
+
+        From npy shards it is a read-only view of the file: copy it to change it.
+        """
+        index = operator.index(i)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"entry {index} of {self.path}, which has {len(self)}")
+        if self._closed:
+            raise ElmoxError(f"{self.path} was closed; open it again with open_vectors")
+        return self._source.read(index % len(self))
+
+    def __iter__(self) -> Iterator[Array]:
+        """All entries in order."""
+        return (self[i] for i in range(len(self)))
+
+    def __enter__(self) -> Self:
+        """Return the vectors themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; entries already read stay valid."""
+        self._closed = True
+        self._source.close()

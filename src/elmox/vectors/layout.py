@@ -1,0 +1,131 @@
+"""What one entry of vectors looks like, in memory and on disk.
+
+Shapes: L+1 layers (`num_layers`), T tokens, D dimensions (`dim`). In memory an entry is
+(L+1, T, D), or (T, D) when a single layer was kept. On disk the token axis comes first,
+(T, L+1, D), so that entries follow each other in one array and each is a contiguous slice of it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from elmox.errors import ElmoxError
+
+Array = npt.NDArray[Any]
+DType = Literal["float32", "float16"]
+
+META_KEY = "elmox_vectors"
+META_VERSION = 1
+IDENTITY_KEY = "job"
+
+
+class Source(Protocol):
+    """What each format implements for reading; `vectors.files.Vectors` adds the indexing."""
+
+    meta: dict[str, Any]
+    num_entries: int
+
+    def read(self, i: int) -> Array:
+        """Entry `i`, 0 <= i < num_entries."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shape and type that all entries of one output share.
+
+    Attributes:
+        num_layers: L+1, or None when an entry is (T, D).
+        dim: D.
+        dtype: of the numbers on disk (always little-endian).
+    """
+
+    num_layers: int | None
+    dim: int
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader could make sense of."""
+        if self.dtype not in get_args(DType):
+            raise ElmoxError(f"dtype {self.dtype!r}: expected one of {get_args(DType)}")
+        if self.dim < 1 or (self.num_layers is not None and self.num_layers < 1):
+            raise ElmoxError(
+                f"{self.num_layers} layers of {self.dim} dimensions: expected at least one of each"
+            )
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype with its byte order fixed."""
+        return np.dtype(self.dtype).newbyteorder("<")
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one token on disk: (L+1, D) or (D,)."""
+        return (self.dim,) if self.num_layers is None else (self.num_layers, self.dim)
+
+    @property
+    def row_values(self) -> int:
+        """How many numbers one token has."""
+        return math.prod(self.row_shape)
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes one token takes on disk."""
+        return self.row_values * self.numpy_dtype.itemsize
+
+    def shape(self, num_tokens: int) -> tuple[int, ...]:
+        """Shape of an entry in memory: (L+1, T, D) or (T, D)."""
+        return (*self.row_shape[:-1], num_tokens, self.dim)
+
+    def entry(self, rows: Array) -> Array:
+        """See rows on disk, (T, L+1, D), as the entry they are, (L+1, T, D); a view."""
+        return np.moveaxis(rows, 0, -2)
+
+    def windows(self, num_tokens: int, max_bytes: int) -> list[slice]:
+        """Cut the token axis so that a window of it takes at most `max_bytes` (or is one token)."""
+        step = max(1, max_bytes // self.row_bytes)
+        return [slice(a, min(a + step, num_tokens)) for a in range(0, num_tokens, step)]
+
+    def meta(
+        self, num_entries: int, num_tokens: int, about: Mapping[str, Any], identity: str | None
+    ) -> dict[str, Any]:
+        """Everything a reader has to know, as written into each format.
+
+        Args:
+            num_entries, num_tokens: of the output.
+            about: what the writer was told.
+            identity: digest of the job, by which a run finds that it is done.
+        """
+        meta = {
+            META_KEY: META_VERSION,
+            "num_entries": num_entries,
+            "num_tokens": num_tokens,
+            "num_layers": self.num_layers,
+            "dim": self.dim,
+            "dtype": self.dtype,
+            "about": dict(about),
+        }
+        return meta if identity is None else {**meta, IDENTITY_KEY: identity}
+
+
+def read_meta(text: str | bytes, path: Path) -> tuple[dict[str, Any], Layout]:
+    """Parse what `Layout.meta` wrote; `path` is for the error message."""
+    try:
+        meta = json.loads(text)
+        version = meta[META_KEY]
+        layout = Layout(meta["num_layers"], meta["dim"], meta["dtype"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ElmoxError(f"{path}: its description of the vectors is damaged ({error})") from error
+    if version != META_VERSION:
+        raise ElmoxError(
+            f"{path}: vectors of format {version}, this elmox reads {META_VERSION}; update elmox"
+        )
+    return cast(dict[str, Any], meta), layout

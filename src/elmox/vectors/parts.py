@@ -1,0 +1,275 @@
+"""The parts in which an output grows: closed ones that stay, and one that is open.
+
+A part is a plain `.npy` file (`shards/shard-00000.npy`: the tokens of consecutive entries, see
+`layout`) and its index (`index/shard-00000.npy`: one row of shard, first token and number of tokens
+per entry). The index is written first and the shard gets its name last, so a part is closed exactly
+when its shard has its name; whatever else lies around after a crash is ignored and written again.
+
+Where a part ends is decided by its entries alone. A run that was interrupted therefore leaves the
+same parts as one that was not, and the shards can serve as the final output as they are.
+
+Plain reads and writes, not memory maps: a map's pages count as the process's memory, and a full
+disk under a map is a bus error instead of an exception.
+"""
+
+import io
+import operator
+import os
+from array import array
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from types import EllipsisType
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from elmox.errors import ElmoxError
+from elmox.io.background import Background
+from elmox.io.files import sync_directory, write_whole, writing
+from elmox.vectors.layout import Array, Layout
+
+Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
+
+PART_BYTES = 64 << 20
+PART_ENTRIES = 1 << 16  # bounds the index of a part of empty lines
+WINDOW_BYTES = 4 << 20
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """The header of a .npy file; NumPy pads it so that its size does not depend on shape[0]."""
+    buffer = io.BytesIO()
+    fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, fields)
+    return buffer.getvalue()
+
+
+def shard_name(number: int) -> str:
+    """The file name of a shard and of its index."""
+    return f"shard-{number:05d}.npy"
+
+
+class Entry:
+    """One entry inside a shard file, read and assigned by slices as if it were an array.
+
+    The index is made of integers, slices and `...`; on the token axis, slices of step 1 only. Only
+    the tokens touched are in memory. What is never assigned is zero.
+
+    Attributes:
+        shape: (L+1, T, D) or (T, D).
+        num_tokens: T.
+    """
+
+    def __init__(self, file: io.FileIO, offset: int, layout: Layout, num_tokens: int) -> None:
+        """Describe the `num_tokens` rows that begin at byte `offset` of `file`."""
+        self.shape = layout.shape(num_tokens)
+        self.num_tokens = num_tokens
+        self._file = file
+        self._offset = offset
+        self._layout = layout
+
+    def __getitem__(self, key: Index) -> Array:
+        """Read, as from an array of `shape`."""
+        start, stop, inner = self._split(key)
+        return np.asarray(self._layout.entry(self._load(start, stop))[inner])
+
+    def __setitem__(self, key: Index, value: npt.ArrayLike) -> None:
+        """Write, as into an array of `shape`."""
+        start, stop, inner = self._split(key)
+        if all(isinstance(item, slice) and item == slice(None) for item in inner):
+            rows = np.empty((stop - start, *self._layout.row_shape), self._layout.numpy_dtype)
+        else:
+            rows = self._load(start, stop)
+        self._layout.entry(rows)[inner] = value
+        self.write_rows(start, rows)
+
+    def windows(self, max_bytes: int = WINDOW_BYTES) -> list[slice]:
+        """Slices of the token axis, each small enough to hold in memory."""
+        return self._layout.windows(self.num_tokens, max_bytes)
+
+    def _split(self, key: Index) -> tuple[int, int, tuple[Any, ...]]:
+        """Take the tokens out of an index: first token, end, and the index within that window."""
+        keys: list[int | slice | EllipsisType] = [*key] if isinstance(key, tuple) else [key]
+        missing = len(self.shape) - sum(item is not Ellipsis for item in keys)
+        fill = [slice(None)] * missing
+        at = keys.index(Ellipsis) if Ellipsis in keys else len(keys)
+        keys[at : at + 1] = fill
+        if len(keys) != len(self.shape):
+            raise IndexError(f"index {key!r} does not fit an entry of shape {self.shape}")
+        tokens = keys[-2]
+        if isinstance(tokens, slice):
+            start, stop, step = tokens.indices(self.num_tokens)
+            if step != 1:
+                raise IndexError(f"tokens {tokens!r}: only slices of step 1")
+            keys[-2] = slice(None)
+            return start, max(start, stop), tuple(keys)
+        token = range(self.num_tokens)[operator.index(cast(int, tokens))]
+        keys[-2] = 0
+        return token, token + 1, tuple(keys)
+
+    def _load(self, start: int, stop: int) -> Array:
+        """Read rows start..stop: (stop - start, L+1, D)."""
+        rows = np.empty((stop - start, *self._layout.row_shape), self._layout.numpy_dtype)
+        data = rows.reshape(-1).view(np.uint8).data
+        self._file.seek(self._offset + start * self._layout.row_bytes)
+        while data:
+            count = self._file.readinto(data)
+            if not count:
+                raise ElmoxError(f"{self._file.name!s} is shorter than its index says; delete it")
+            data = data[count:]
+        return rows
+
+    def write_rows(self, start: int, rows: Array) -> None:
+        """Write rows of the layout's dtype, (n, L+1, D), from token `start` on, as they are."""
+        assert rows.dtype == self._layout.numpy_dtype
+        data = rows.reshape(-1).view(np.uint8).data
+        try:
+            with writing(Path(str(self._file.name)), resumable=True):
+                self._file.seek(self._offset + start * self._layout.row_bytes)
+                while data:
+                    data = data[self._file.write(data) or 0 :]
+        except ElmoxError:
+            self._file.close()  # nothing may follow an entry that is not whole
+            raise
+
+
+class Parts:
+    """All the parts of one job: the closed ones, to be read, and the open one, to be filled.
+
+    To close a part is to wait for the disk, four times, so it is done while the next is filled.
+
+    Attributes:
+        num_closed: number of parts that are closed, or being closed: `seal` waits for that.
+        num_entries: number of entries in them.
+        num_tokens: number of tokens in them.
+        shards: the directory of the closed parts' vectors.
+    """
+
+    def __init__(self, directory: Path, layout: Layout, part_bytes: int = PART_BYTES) -> None:
+        """Find the closed parts in `directory`, which the process has for itself."""
+        self.layout = layout
+        self.shards = directory / "shards"
+        self._indexes = directory / "index"
+        self._directory = directory
+        self._part_bytes = part_bytes
+        self._closing = Background()
+        self._file: io.FileIO | None  # the open part, and of its entries:
+        self._lengths: array[int]  # the number of tokens of each
+        self._rows: int  # and of all
+        self._open_next()
+        self._header = len(npy_header(layout.numpy_dtype, (0, *layout.row_shape)))
+        self.num_closed = self.num_entries = self.num_tokens = 0
+        for folder in (self.shards, self._indexes):
+            folder.mkdir(exist_ok=True)
+        while (self.shards / shard_name(self.num_closed)).exists():
+            self._count(np.load(self._indexes / shard_name(self.num_closed)))
+
+    def reserve(self, num_tokens: int) -> Entry:
+        """Room for the next entry, to be filled before the next one is asked for."""
+        self._make_room()
+        return self._reserve([num_tokens], num_tokens)
+
+    def reserve_run(self, lengths: NDArray[np.int64]) -> tuple[Entry, int]:
+        """Room for as many of the next entries as belong into the same part, at least one.
+
+        Args:
+            lengths: tokens of each of the next entries, of which there is at least one.
+
+        Returns:
+            Their rows, end to end, as if they were one entry, to be filled before the next one is
+            asked for; and how many entries that is.
+        """
+        self._make_room()
+        # The rule is that of `_make_room`: an entry is the part's last when it fills it.
+        full = -(-self._part_bytes // self.layout.row_bytes) - self._rows
+        ends = np.cumsum(lengths)
+        count = int(np.searchsorted(ends, full)) + 1
+        count = min(count, len(lengths), PART_ENTRIES - len(self._lengths))
+        return self._reserve(lengths[:count], int(ends[count - 1])), count
+
+    def seal(self) -> None:
+        """Close the open part, if there is one: after this no crash touches any part."""
+        self._begin_to_close()
+        self._closing.wait()
+
+    def discard(self) -> None:
+        """Let go of the open part without closing it, once those before it are closed."""
+        self._closing.stop()
+        if self._file is not None:
+            self._file.close()
+        self._open_next()
+
+    def indexes(self) -> Iterator[Array]:
+        """The index of each closed part: (number of entries, 3) integers."""
+        for number in range(self.num_closed):
+            yield np.load(self._indexes / shard_name(number))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The entries of the closed parts, in order; each readable until the next is asked for."""
+        for number, index in enumerate(self.indexes()):
+            with io.FileIO(self.shards / shard_name(number)) as file:
+                for start, num_tokens in index[:, 1:].tolist():
+                    offset = self._header + start * self.layout.row_bytes
+                    yield Entry(file, offset, self.layout, num_tokens)
+
+    def _count(self, index: Array) -> None:
+        """Take one more closed part into account."""
+        self.num_closed += 1
+        self.num_entries += len(index)
+        self.num_tokens += int(index[:, 2].sum())
+
+    def _make_room(self) -> None:
+        """Let the open part be closed if it is full."""
+        if self._rows * self.layout.row_bytes >= self._part_bytes or (
+            len(self._lengths) >= PART_ENTRIES
+        ):
+            self._begin_to_close()
+
+    def _begin_to_close(self) -> None:
+        """Have the open part closed, if there is one, when the one before it is."""
+        if self._file is None:
+            return
+        index = np.zeros((len(self._lengths), 3), "<i8")
+        index[:, 0] = self.num_closed
+        index[:, 2] = self._lengths
+        index[1:, 1] = np.cumsum(index[:-1, 2])
+        self._closing.submit(partial(self._close, self._file, shard_name(self.num_closed), index))
+        self._open_next()
+        self._count(index)
+
+    def _close(self, file: io.FileIO, name: str, index: Array) -> None:
+        """Flush a part to the disk and give it its name."""
+        open_path = Path(str(file.name))
+        num_tokens = int(index[:, 2].sum())
+        header = npy_header(self.layout.numpy_dtype, (num_tokens, *self.layout.row_shape))
+        assert len(header) == self._header
+        with writing(open_path, resumable=True):
+            with file:
+                file.seek(0)
+                file.write(header)
+                os.fsync(file.fileno())
+            write_whole(
+                self._indexes / name, iter([npy_header(index.dtype, index.shape), index.tobytes()])
+            )
+            open_path.replace(self.shards / name)
+            sync_directory(self.shards)
+
+    def _open_next(self) -> None:
+        """Begin a part, which gets its file with its first entry."""
+        self._file = None
+        self._lengths = array("q")
+        self._rows = 0
+
+    def _reserve(self, lengths: Iterable[int], num_tokens: int) -> Entry:
+        """Room in the open part for entries of these lengths, which sum to `num_tokens`."""
+        open_path = self._directory / f"open-{self.num_closed:05d}.npy"
+        with writing(open_path, resumable=True):
+            if self._file is None:
+                self._file = io.FileIO(open_path, "w+")
+            offset = self._header + self._rows * self.layout.row_bytes
+            self._file.truncate(offset + num_tokens * self.layout.row_bytes)
+        self._lengths.extend(lengths)
+        self._rows += num_tokens
+        return Entry(self._file, offset, self.layout, num_tokens)

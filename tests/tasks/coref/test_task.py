@@ -1,0 +1,517 @@
+"""Coreference: spans that do not cross, scores against plain loops, documents learned by heart."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from shell import run_here
+from torch import Tensor, nn
+
+from elmox.errors import ElmoxError, NothingToLearn
+from elmox.tasks.coref import antecedents
+from elmox.tasks.coref.antecedents import (
+    DISTANCES,
+    antecedent_loss,
+    pairs_that_fit,
+    right_antecedents,
+)
+from elmox.tasks.coref.mentions import best_spans
+from elmox.tasks.coref.task import Coreference, SpanRanker, _known, linked
+from elmox.tasks.data import batches as data
+from elmox.tasks.data.batches import TaskData
+from elmox.tasks.data.conll2012 import Mention
+from elmox.tasks.data.documents import Document
+from elmox.tasks.fit.session import fit_task
+from elmox.tasks.model import read_model
+from elmox.tasks.nn.embedder import Embedded, Widths
+from elmox.tasks.predictor import Fitted
+from elmox.tasks.recipe import TaskRecipe, task_recipe
+
+# A word, and after a stroke which mentions begin and end there, as in the last column of the files.
+DOCUMENTS = (
+    "Ada/(1) met Charles/(2) . | She/(1) liked him/(2) .",
+    "The/(1 old/ engine/1) stopped . | It/(1) was/ broken .",
+    "Grace/(1) sold her/(2|(1) car/2) . | The/(2 car/2) was red .",
+    "Alan/(1) ran . | Alan/(1) saw the/(2 sea/2) .",
+    "A/(1 dog/1) barked at the/(2 cat/2) . | The/(2 cat/2) hid . | The/(1 dog/1) slept .",
+    "Stop !",
+    "Mary/(1) and/ John/(2) left . | They/(3) returned . | John/(2) slept . | They/(3) sang .",
+    "Rain fell . | It/(1) wet the/(2 streets/2) . | The/(2 wet/ streets/2) shone .",
+    "He/(1) knew he/(1) was/ wrong .",
+    "Nobody/(1) saw the/(2 king/(3)|2) . | The/(2 king/2) slept .",
+)
+TINY = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[16]"]
+TINY += ["head.feed_forward=[24, 24]", "head.feature_dim=4", "head.max_width=4"]
+TINY += ["head.spans_per_word=1"]
+BY_HEART = ["head.dropout=0", "head.lstm_dropout=0", "words.dropout=0", "elmo.dropout=0"]
+BY_HEART += ["fit.lr=0.01", "fit.batch_size=3", "fit.least_updates=30", "fit.epochs=7"]
+BY_HEART += ["fit.patience=9"]
+TASK = Coreference()
+
+
+def recipe(*changes: str) -> TaskRecipe:
+    return task_recipe(None, [*TINY, *BY_HEART, *changes])
+
+
+def write(path: Path, texts: Sequence[str] = DOCUMENTS, speakers: str = "") -> Path:
+    """CoNLL-2012. The sentences' speakers are those letters, again and again."""
+    lines = []
+    for name, text in enumerate(texts):
+        lines.append(f"#begin document (d{name}); part 0")
+        for number, sentence in enumerate(text.split(" | ")):
+            speaker = speakers[number % len(speakers)] if speakers else "_"
+            for place, word in enumerate(sentence.split()):
+                form, _, cell = word.partition("/")
+                cells = [f"d{name}", "0", str(place), form, *"_____", speaker, "_", "_", cell]
+                lines.append("\t".join(cells))
+            lines.append("")
+        lines.append("#end document")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def words_of(document: Document) -> list[str]:
+    return [word for sentence in document.sentences for word in sentence]
+
+
+def embedded(documents: Sequence[Document], width: int, output: int = 3, seed: int = 0) -> Embedded:
+    """Random vectors, the same for the same sentence whatever stands beside it."""
+    sentences = [own for document in documents for own in document.sentences]
+    longest = max(map(len, sentences))
+    lengths = torch.tensor([len(own) for own in sentences])
+    mask = torch.arange(longest) < lengths[:, None]
+    found = torch.zeros(len(sentences), longest, width + output)
+    for row, own in enumerate(sentences):
+        chance = torch.Generator().manual_seed(seed + len(own))
+        found[row, : len(own)] = torch.randn(len(own), width + output, generator=chance)
+    inputs, outputs = found[..., :width], found[..., width:]
+    return Embedded(mask, lengths, inputs, output=outputs if output else None)
+
+
+def ranker(widths: Widths, speakers: bool = False, seed: int = 0, **settings: object) -> SpanRanker:
+    torch.manual_seed(seed)
+    small = {"hidden": (4,), "feed_forward": (6, 5), "feature_dim": 3, "max_width": 4, **settings}
+    found = TASK.head({"settings": small, "speakers": speakers}, widths)
+    assert isinstance(found, SpanRanker)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_spans_do_not_cross(seed: int) -> None:
+    """Against the plain way: one span after the other, by falling score."""
+    chance = np.random.default_rng(seed)
+    num_words, most = int(chance.integers(1, 30)), int(chance.integers(1, 6))
+    scores = chance.normal(size=(num_words, most)).round(1)  # some are alike
+    if seed == 0:
+        scores = np.arange(num_words * most, dtype=float).reshape(num_words, most)
+    scores[chance.random(scores.shape) < 0.2] = -np.inf
+    scores[0, 0] = 0.0
+    count = int(chance.integers(1, num_words + 1))
+    taken: list[tuple[int, int]] = []
+    for place in np.argsort(-scores.reshape(-1), kind="stable").tolist():
+        start, stop = place // most, place // most + place % most + 1
+        crosses = any(s < start < e < stop or start < s < stop < e for s, e in taken)
+        if np.isfinite(scores.reshape(-1)[place]) and not crosses and len(taken) < count:
+            taken.append((start, stop))
+    found = best_spans(torch.from_numpy(scores), count).tolist()
+    assert [(p // most, p // most + p % most + 1) for p in found] == sorted(taken)
+
+
+def plain_layer(parts: Sequence[tuple[nn.Linear, Tensor]], rest: nn.Module) -> Tensor:
+    """A feed-forward net of all parts side by side, as the paper has it."""
+    weight = torch.cat([layer.weight for layer, _ in parts], dim=1)
+    bias = next(layer.bias for layer, _ in parts if layer.bias is not None)
+    found: Tensor = rest(weight @ torch.cat([part for _, part in parts]) + bias)
+    return found
+
+
+@pytest.mark.parametrize(("gigabytes", "expected"), [(8, 2**13), (40, 2**14), (80, 2**15)])
+def test_pairs_that_fit_on_a_gpu(gigabytes: int, expected: int) -> None:
+    pair = 4 * 1500
+    assert pairs_that_fit(gigabytes * 10**9, pair) == expected
+    assert pairs_that_fit(gigabytes * 10**9 * 101 // 100, pair) == expected  # one like it
+
+
+def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mentions and pairs one by one, in the paper's own words; the network takes few at a time."""
+    monkeypatch.setattr(antecedents, "MOST_PAIRS", 5)
+    text = Document(
+        (("a", "b", "c"), ("d",), ("e", "f", "g", "h", "i", "j")), speakers=(*"xxxyyyyyyy",)
+    )
+    head = ranker(Widths(5, output=3), speakers=True, spans_per_word=1.2, antecedents=7).eval()
+    texts = embedded([text], 5)
+    (ranked,) = head(texts, [text])
+    inside = texts.mask.flatten()
+    encoded = head.encoder(texts).flatten(0, 1)[inside]
+    inputs = texts.input.flatten(0, 1)[inside]
+    scorer, pairs = head.mentions, head.antecedents
+    mentions, vectors = ranked.mentions, []
+    assert len(mentions.places) == 12
+    for number, (start, last) in enumerate(zip(mentions.starts, mentions.lasts, strict=True)):
+        own = slice(int(start), int(last) + 1)
+        head_word = scorer.importance(encoded[own]).softmax(0).squeeze(-1) @ inputs[own]
+        width = scorer.widths.weight[int(last - start)]
+        parts = encoded[start], encoded[last], head_word, width
+        layers = scorer.start, scorer.last, scorer.head, scorer.feature
+        score = plain_layer([*zip(layers, parts, strict=True)], scorer.rest)
+        assert torch.allclose(score, mentions.scores[number], atol=1e-6)
+        vectors.append(torch.cat(parts))
+    assert torch.allclose(torch.stack(vectors), mentions.vectors, atol=1e-6)
+    assert ranked.scores.shape == (12, 8)
+    assert pairs.speakers is not None
+    for number, offset in np.ndindex(12, 8):
+        score = ranked.scores[number, offset]
+        if offset == 0 or offset > number:
+            assert score == (0 if offset == 0 else -np.inf)
+            continue
+        before = number - offset
+        distance = sum(offset >= own for own in DISTANCES) - 1
+        same = (mentions.starts[number] < 3) == (mentions.starts[before] < 3)
+        features = [pairs.distances.weight[distance], pairs.speakers.weight[int(same)]]
+        a, b = vectors[number], vectors[before]
+        parts = a, b, a * b, torch.cat(features)
+        layers = pairs.anaphor, pairs.antecedent, pairs.product, pairs.features
+        expected = plain_layer([*zip(layers, parts, strict=True)], pairs.rest)
+        expected = expected + mentions.scores[number] + mentions.scores[before]
+        assert torch.allclose(score, expected.squeeze(), atol=1e-6)
+
+
+def test_mentions_are_kept_in_training() -> None:
+    """Whatever they score, but for crossing ones; entities of one mention are none."""
+    clusters = (
+        (Mention(0, 3), Mention(4, 5), Mention(1, 4)),
+        (Mention(6, 8), Mention(6, 7), Mention(0, 8)),
+        (Mention(5, 6),),
+    )
+    document = Document((("x",) * 5, ("y",) * 5), clusters)
+    known = _known(document, 4, torch.device("cpu"))
+    assert known.entities.sum() == 3 * 1 + 2 * 2  # one mention is too wide
+    texts = embedded([document], 5, output=0)
+    for seed, share in ((0, 0.5), (1, 0.5), (2, 0.5), (3, 0.1)):
+        head = ranker(Widths(5), spans_per_word=share, seed=seed)
+        (ranked,) = head(texts, [document], [known])
+        found = {*zip(ranked.mentions.starts.tolist(), ranked.mentions.lasts.tolist(), strict=True)}
+        assert found >= {(4, 4), (6, 7), (6, 6)}
+        assert len(found & {(0, 2), (1, 3)}) == 1
+        assert len(found) == 5
+
+
+def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
+    """By the share of words alone one would be kept, and nothing learned."""
+    (short,) = TASK.read(write(tmp_path / "short.conll", ["He/(1) ate his/(1)"]))
+    head = ranker(Widths(5, output=3)).eval()
+    assert head.loss(embedded([short], 5), [short]) > 0
+    assert head.answers(embedded([short], 5), [short]) == [()]  # what is answered has its bound
+
+
+def test_mentions_that_fit_change_nothing() -> None:
+    """Where they are no more than the spans that are kept anyway, no more are kept."""
+    clusters = ((Mention(0, 2), Mention(4, 5)), (Mention(5, 7), Mention(9, 10)))
+    document = Document((("x",) * 5, ("y",) * 5), clusters)
+    texts, known = embedded([document], 5), _known(document, 4, torch.device("cpu"))
+    assert known.count == 4
+    head = ranker(Widths(5, output=3), spans_per_word=0.4).eval()
+    uncounted = replace(known, count=0)
+    first, second = (next(head(texts, [document], [own])) for own in (known, uncounted))
+    assert torch.equal(first.mentions.places, second.mentions.places)
+    assert torch.equal(first.scores, second.scores)
+    assert len(first.mentions.places) == 4
+
+
+def test_what_is_right() -> None:
+    """All right antecedents together; none where there is none among the candidates."""
+    entities = torch.tensor([1, 0, 1, 2, 1, 2])
+    right = right_antecedents(entities, 2)
+    wanted = [{0}, {0}, {2}, {0}, {2}, {2}]
+    assert [set(row.nonzero().flatten().tolist()) for row in right] == wanted
+    several = right_antecedents(torch.tensor([3, 3, 3]), 2)
+    assert several.tolist() == [[True, False, False], [False, True, False], [False, True, True]]
+    scores = torch.randn(3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf"))
+    likely = scores.softmax(1)
+    expected = [likely[0, 0], likely[1, 1], likely[2, 1] + likely[2, 2]]
+    loss = antecedent_loss(scores, several)
+    assert torch.allclose(loss, -torch.stack(expected).log().mean(), atol=1e-6)
+
+
+def test_links_make_entities() -> None:
+    spans = [Mention(place, place + 1) for place in range(7)]
+
+    def numbers(offsets: Sequence[int]) -> list[list[int]]:
+        return [[own.start for own in cluster] for cluster in linked(spans, offsets)]
+
+    assert numbers([0, 0, 2, 0, 3, 2, 0]) == [[0, 2], [1, 4], [3, 5]]
+    assert numbers([0, 1, 1, 0, 1, 3, 0]) == [[0, 1, 2, 5], [3, 4]]
+    assert numbers([0] * 7) == []
+    assert linked([], []) == ()
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    whole = TASK.read(write(tmp_path / "all.conll"))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "README").write_text("no documents")
+    write(folder / "b.conll", DOCUMENTS[6:])
+    write(folder / "a.conll", DOCUMENTS[:6])
+    assert TASK.read(folder) == whole
+    assert whole[2].sentences[0] == ("Grace", "sold", "her", "car", ".")
+    assert whole[2].clusters == (((0, 1), (2, 3)), ((2, 4), (5, 7)))
+    with pytest.raises(ElmoxError, match="has no entities"):
+        TASK.read(write(tmp_path / "none.conll", ["Stop !"]))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".a.conll.swp").write_bytes(b"\xff")  # an editor's
+    with pytest.raises(ElmoxError, match="has no files with conll in their names"):
+        TASK.read(tmp_path / "empty")
+    alone = TASK.read(write(tmp_path / "alone.conll", DOCUMENTS[4:5]))[0].part(0, 1)
+    with pytest.raises(NothingToLearn, match="no entity is mentioned twice"):
+        TASK.describe([alone], {})
+    with pytest.raises(ElmoxError, match="max_width is 51, expected at most 50"):
+        TASK.describe([alone], {"max_width": 51})
+
+
+def test_long_documents_are_learned_from_in_parts(tmp_path: Path) -> None:
+    document = TASK.read(write(tmp_path / "a.conll", DOCUMENTS[4:5], "ABC"))[0]
+    assert TASK.training_examples([document], {"sentences": 3}) == [document]
+    first, second = document.parts(2)
+    other = TASK.read(write(tmp_path / "b.conll", DOCUMENTS[8:9]))[0]  # a link within a sentence
+    assert TASK.training_examples([document, other], {"sentences": 2}) == [first, second, other]
+    clusters = ((Mention(0, 2),), (Mention(4, 6),))
+    assert first == Document(document.sentences[:1], clusters, ("A",) * 7)
+    assert second == Document(document.sentences[1:], clusters, ("B",) * 4 + ("C",) * 4)
+    assert [*words_of(first), *words_of(second)] == words_of(document)
+
+
+def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
+    """Once for a fit of several seeds, and not where none are cut."""
+    file = write(tmp_path / "ten.conll")
+    little = ["elmo.model=none", "fit.epochs=1", "fit.least_updates=1"]
+    for most, num_seeds, message in (
+        (4, 1, ""),
+        (3, 1, "2 of 13 links between mentions are not learned from"),  # John and they
+        (1, 2, "11 of 13 links between mentions are not learned from"),  # but Grace and he
+    ):
+        said: list[str] = []
+        chosen = recipe(*little, f"head.sentences={most}")
+        out = tmp_path / f"run-{most}"
+        fit_task(
+            "coref",
+            chosen,
+            file,
+            file,
+            out,
+            num_seeds=num_seeds,
+            device="cpu",
+            cache=tmp_path,
+            say=said.append,
+        )
+        found = [line for line in said if "links" in line]
+        assert len(found) == bool(message)
+        assert message in "".join(found)
+        assert all(f"head.sentences is {most}" in line for line in found)
+    none = write(tmp_path / "none.conll", [*DOCUMENTS[:2], "Stop !"])
+    with pytest.raises(NothingToLearn, match=r"none of their 3 links .* raise head\.sentences"):
+        fit_task("coref", chosen, none, file, tmp_path / "run-none", device="cpu", cache=tmp_path)
+
+
+def test_mentions_that_are_too_long_are_said(tmp_path: Path) -> None:
+    text = "the/(0 old queen/0) and a/(1 very old king/1) said she/(0)"  # he is mentioned once
+    document = TASK.read(write(tmp_path / "a.conll", [text]))[0]
+    for widest, messages in (
+        (3, []),
+        (2, ["1 of 2 mentions that are linked are not learned from: they are longer than "
+             "head.max_width, 2 words"]),
+    ):  # fmt: skip
+        said: list[str] = []
+        assert TASK.training_examples([document], {"max_width": widest}, said.append) == [document]
+        assert said == messages
+
+
+def test_ten_documents_by_heart(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "ten.conll")
+    chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
+    found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
+    assert [found.best.dev[name] for name in ("muc", "b3", "ceaf")] == [100.0] * 3
+    assert found.best.dev["f1_singletons"] < 100  # there are some, and none are answered
+    fitted = Fitted.load(found.best.model, device="cpu")
+    documents = TASK.read(file)
+    for own, answer in zip(documents, fitted.answers(documents), strict=True):
+        assert answer == tuple(cluster for cluster in own.clusters if len(cluster) > 1)
+    car = documents[2]
+    asked = tmp_path / "asked.jsonl"
+    text = " ".join(" ".join(own) for own in car.sentences).replace(" .", ".")
+    questions = [
+        {"sentences": [*car.sentences, []], "id": 7},
+        {"text": text},
+        {"tokens": words_of(documents[8])},
+        {"sentences": [], "id": 8},
+    ]
+    asked.write_text("".join(json.dumps(own) + "\n" for own in questions))
+    code, out, err = run_here(["tag", found.best.model, asked], capsys)
+    assert code == 0, err
+    first, second, third, last = map(json.loads, out.splitlines())
+    assert first == {"id": 7, **second}
+    grace, the_car = first["clusters"]
+    assert grace[0] == {"sentence": 0, "start": 0, "end": 1, "words": ["Grace"]}
+    assert the_car == [
+        {"sentence": 0, "start": 2, "end": 4, "words": ["her", "car"]},
+        {"sentence": 1, "start": 0, "end": 2, "words": ["The", "car"]},
+    ]
+    assert [own["words"] for own in third["clusters"][0]] == [["He"], ["he"]]
+    assert last == {"id": 8, "sentences": [], "clusters": []}
+    (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
+    code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt", "--raw"], capsys)
+    assert [json.loads(line) for line in out.splitlines()] == [second, third], err
+    lines = [" ".join(own) for own in (*car.sentences, (), (), *documents[8].sentences)]
+    for name, option in (("tokens.txt", []), ("raw.txt", ["--raw"])):  # a sentence a line
+        (tmp_path / name).write_text("\n" + "\n".join(lines))
+        code, out, err = run_here(["tag", found.best.model, tmp_path / name, *option], capsys)
+        assert [json.loads(line) for line in out.splitlines()] == [second, third], err
+
+
+def test_who_speaks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same words, by one speaker and by two: only that tells whether I am the same."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write(folder / "one.conll", ["I/(1) slept . | I/(1) ate ."], "A")
+    write(folder / "two.conll", ["I/(1) slept . | I/(2) ate ."], "AB")
+    chosen = recipe("elmo.model=none")
+    out = tmp_path / "run"
+    found = fit_task("coref", chosen, folder, folder, out, device="cpu", cache=tmp_path)
+    assert found.mean == {"dev": 100.0}
+    sentences = [["I", "slept", "."], [], ["I", "ate", "."]]
+    told: list[tuple[object, int]] = [
+        (["X", "-", "X"], 1),
+        (["X", "-", "Y"], 0),
+        ([["X"] * 3, [], ["Y"] * 3], 0),
+        ([["X"] * 3, "Y", "X"], 1),
+        (None, 1),
+    ]
+    asked = tmp_path / "asked.jsonl"
+    questions = [{"sentences": sentences, "speakers": speakers} for speakers, _ in told]
+    asked.write_text("".join(json.dumps(own) + "\n" for own in questions))
+    code, printed, err = run_here(["tag", found.best.model, asked], capsys)
+    assert code == 0, err
+    answers = [json.loads(line) for line in printed.splitlines()]
+    assert [len(own["clusters"]) for own in answers] == [number for _, number in told]
+    assert [own["speakers"] for own in answers] == [speakers for speakers, _ in told]
+
+
+def test_bad_questions(tmp_path: Path) -> None:
+    file = write(tmp_path / "ten.conll")
+    chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
+    found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
+    fitted = Fitted.load(found.best.model, device="cpu")
+    for question, message in (
+        ({"sentences": "She left."}, "sentences is 'She left.', expected a list of sentences"),
+        ({"sentences": [["a"], 3]}, "a sentence is 3, expected a text or a list of tokens"),
+        ({"words": ["a"]}, "coref asks for sentences"),
+        ({"text": "He left.", "speakers": "Ann"}, "speakers is 'Ann', expected a list"),
+        ({"tokens": ["a"], "speakers": []}, "speakers has 0 entries, .* the document has 1"),
+        ({"sentences": ["a", "b"], "speakers": ["A"]}, "has 1 entries, .* the document has 2"),
+        ({"sentences": ["a", ["b"]], "speakers": ["A", 3]}, "of sentence 1 .* is 3, expected a n"),
+        ({"sentences": ["a"], "speakers": [[None]]}, r"sentence 0 .* is \[None\], expected a name"),
+        ({"sentences": ["a b"], "speakers": [["A"]]}, "a list of 1, .* the sentence has 2"),
+    ):
+        with pytest.raises(ElmoxError, match=message):
+            fitted.ask([question])
+
+
+def test_a_batch_changes_no_answer() -> None:
+    """Nor do documents of one word, of a long sentence, or of many sentences."""
+    head = ranker(Widths(5, output=3), antecedents=20).eval()
+    lengths = [(3, 2), (1,), (1000,), (1, 1), tuple(range(1, 30))]
+    documents = [Document(tuple(("x",) * own for own in sizes)) for sizes in lengths]
+    together = [*head(embedded(documents, 5), documents)]
+    for own, ranked in zip(documents, together, strict=True):
+        (alone,) = head(embedded([own], 5), [own])
+        assert torch.equal(alone.mentions.places, ranked.mentions.places)
+        assert torch.allclose(alone.scores, ranked.scores, atol=1e-5)
+    answers = head.answers(embedded(documents, 5), documents)
+    assert answers[1] == ()
+    for own, clusters in zip(documents, answers, strict=True):
+        ends = np.cumsum([len(sentence) for sentence in own.sentences])
+        for start, stop in (mention for cluster in clusters for mention in cluster):
+            assert stop <= ends[np.searchsorted(ends, start, side="right")]  # within a sentence
+
+
+@pytest.mark.parametrize("speakers", [False, True])
+def test_every_weight_learns(speakers: bool, tmp_path: Path) -> None:
+    examples = TASK.read(write(tmp_path / "a.conll", DOCUMENTS, "AB" if speakers else ""))
+    described = TASK.describe(examples, {})
+    assert described["speakers"] is speakers
+    head = ranker(Widths(5, output=3), speakers, spans_per_word=1.0)
+    head.loss(embedded(examples, 5), examples).backward()  # type: ignore[no-untyped-call]
+    for name, parameter in head.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_the_middle_needs_two_layers() -> None:
+    """There is one by default: docs/tasks.md and --help say what to do."""
+    with pytest.raises(ElmoxError, match=r"give head\.hidden two layers or more"):
+        TASK.head({"settings": {}, "speakers": False}, Widths(5, middle=2))
+    assert len(ranker(Widths(5, middle=2), hidden=(4, 4)).encoder.layers) == 2
+
+
+def test_a_loss_of_nothing() -> None:
+    """One word has no antecedent: nothing to learn, and no failure."""
+    head = ranker(Widths(5, output=0))
+    document = Document((("x",),), ((Mention(0, 1),),))
+    loss = head.loss(embedded([document], 5, output=0), [document])
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == 0
+    assert all(own.grad is None or own.grad.isfinite().all() for own in head.parameters())
+
+
+def test_dropout_is_the_same_for_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs are scored twice in training: with the very numbers of scoring them once."""
+    document = Document((("x",) * 9, ("y",) * 7), ((Mention(0, 1), Mention(9, 11)),))
+    gradients = []
+    for once in (False, True):
+        head = ranker(Widths(5, output=0), spans_per_word=1.0, dropout=0.5)
+        if once:
+            monkeypatch.setattr(antecedents, "_recomputed", lambda own, *inputs: own(*inputs))
+        torch.manual_seed(1)
+        head.loss(embedded([document], 5, output=0), [document]).backward()  # type: ignore[no-untyped-call]
+        gradients.append([own.grad.clone() for own in head.parameters() if own.grad is not None])
+    assert all(map(torch.equal, *gradients))
+
+
+def test_answers_are_given_in_bounded_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "ten.conll")
+    chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
+    found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
+    documents = TASK.read(file)
+    batches = TaskData(read_model(Path(found.best.model)), documents, None)
+    assert len([*batches.in_order(64)]) == 1
+    monkeypatch.setattr(data, "MOST_WORDS", 20)
+    chunks = [own.tolist() for own in batches.in_order(64)]
+    assert sorted(place for own in chunks for place in own) == [*range(10)]
+    for own in chunks:
+        sentences = [sentence for place in own for sentence in documents[place].sentences]
+        assert len(own) == 1 or len(sentences) * max(map(len, sentences)) <= 20
+    assert max(map(len, chunks)) > 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("head.hidden=[]", r"head\.hidden is empty"),
+        ("head.feed_forward=[0]", r"head\.feed_forward is 0"),
+        ("head.max_width=0", r"head\.max_width is 0"),
+        ("head.spans_per_word=0", r"head\.spans_per_word is 0"),
+        ("head.lstm_dropout=1", r"head\.lstm_dropout is 1"),
+        ("head.genres=2", "head"),
+    ],
+)
+def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ElmoxError, match=message):
+        TASK.describe([], recipe(change).head)

@@ -1,0 +1,238 @@
+"""A training step never makes the host wait for a GPU, but for the one question of coreference.
+
+Without a GPU this shows on torch's meta device: its tensors have shapes and no values, so whoever
+asks for one gets an error. With a GPU torch itself tells of each wait.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from inspect import currentframe
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from elmox.io.conllu import TreebankSentence
+from elmox.io.transfer import to_device
+from elmox.tasks.coref import mentions
+from elmox.tasks.data.batches import TaskData, distinct_sentences
+from elmox.tasks.data.columns import TaggedSentence
+from elmox.tasks.data.conll2012 import Mention
+from elmox.tasks.data.documents import Document
+from elmox.tasks.data.propositions import Argument, Proposition, RoleSentence
+from elmox.tasks.data.texts import Words, frequent_words
+from elmox.tasks.entailment.task import EntailmentPair
+from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
+from elmox.tasks.nn.embedder import ElmoShape
+from elmox.tasks.qa.passages import tokenised_questions
+from elmox.tasks.qa.questions import Answer, Question
+from elmox.tasks.recipe import task_recipe
+from elmox.tasks.registry import TASKS
+from elmox.tasks.sentiment.task import Opinion
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+META = torch.device("meta")
+TAGGED = [
+    TaggedSentence(("Ada", "met", "him"), ("B-PER", "O", "O")),
+    TaggedSentence(("x",), ("O",)),
+]
+ROLES = (Argument("ARG0", 0, 1), Argument("V", 1, 2), Argument("ARG1", 2, 4))
+ASKED = [
+    Question(
+        "a", "Ada lived in London.", "Where?", (Answer("London", 13), Answer("in London", 10))
+    ),
+    Question("b", "He ran.", "Who was it that ran?", (Answer("He", 0),)),
+    Question("c", "He ran.", "Why?", (), is_impossible=True),
+]
+EXAMPLES: dict[str, list[Any]] = {
+    "pos": TAGGED,
+    "ner": TAGGED,
+    "chunk": TAGGED,
+    "srl": [
+        RoleSentence("a", ("Ada", "gave", "a", "book"), (), (Proposition(1, "", "", ROLES),)),
+        RoleSentence("b", ("no", "verb"), (), ()),
+        RoleSentence("c", ("He", "fell"), (), (Proposition(1, "", "", ROLES[:2]),)),
+    ],
+    "parse": [
+        TreebankSentence(own, own, own, own, own, heads, own, (), 1)
+        for own, heads in ((("the", "cat", "slept"), (2, 3, 0)), (("Stop",), (0,)))
+    ],
+    "nli": [
+        EntailmentPair(("a", "b"), ("c",), "neutral"),
+        EntailmentPair((), ("d",), "entailment"),
+    ],
+    "sst": [Opinion(("very", "good"), 4), Opinion(("bad",), 1)],
+    "qa": tokenised_questions(ASKED),
+    "coref": [
+        Document(
+            (("Ada", "saw", "the", "old", "king"), ("She", "liked", "him")),
+            ((Mention(0, 1), Mention(5, 6)), (Mention(2, 5), Mention(7, 8))),
+            (*"AAAAABBB",),
+        ),
+        Document((("He", "slept"),), ((Mention(0, 1),),)),
+    ],
+}
+SMALL = {"pos": "[4, 4]", "ner": "[4, 4]", "chunk": "[4, 4]", "parse": "[4, 4]", "coref": "[4, 4]"}
+OTHERS = {
+    "srl": ["head.layers=3"],
+    "parse": ["head.arc_dim=4", "head.relation_dim=4"],
+    "sst": ["head.maxout=[4]"],
+    "qa": ["head.no_answer=true"],
+    "coref": ["head.feed_forward=[4, 4]", "head.feature_dim=3", "head.max_width=3"],
+}
+# Which spans cross no better one takes some rounds, how many depends on the scores: the host has to
+# ask once for every document whether they were enough.
+QUESTIONS = {"coref": len(EXAMPLES["coref"])}
+
+Step = Callable[[], None]
+
+
+def training_step(name: str, place: str, device: torch.device) -> Step:
+    """Loss and gradients of a tiny model; `place` is ELMo's, or none."""
+    task, examples, used, layers = TASKS[name], EXAMPLES[name], None, None
+    sizes = ["words.dim=4", "words.filters=4", "words.min_count=1"]
+    head = [f"head.hidden={SMALL.get(name, 4)}", *OTHERS.get(name, [])]
+    elmo = ["elmo.model=none"] if place == "none" else [f"elmo.place={place}"]
+    recipe = task_recipe(None, [*sizes, *head, *elmo])
+    sentences = distinct_sentences(task, examples)
+    if place != "none":
+        used = ElmoUsed(ElmoShape(3, 5), "")
+        layers = [np.ones((3, len(own), 5), np.float16) for own in sentences]
+    description = ModelDescription(name, recipe, task.describe(examples, recipe.head), used)
+    model = TaskModel(description, Words(frequent_words(sentences, 1))).to(device).train()
+    data = TaskData(model, examples, layers)
+
+    def step() -> None:
+        loss = model.loss(*data.batch(np.arange(len(examples)), device))
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert loss.device.type == device.type
+
+    return step
+
+
+class Copies(TorchFunctionMode):
+    """Refuses tensors that are made of Python's numbers on a device: those are copied there."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func in (torch.tensor, torch.as_tensor, Tensor.new_tensor):
+            assert found.device.type == "cpu", f"{func} waits: give to_device an array"
+        return found
+
+
+class Masks(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses what meta tensors allow and a GPU waits for."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        name, on_meta = func.overloadpacket.__name__, args and is_on(args[0], "meta")
+        if name in ("index", "index_put", "index_put_", "_index_put_impl_") and on_meta:
+            for own in args[1]:
+                assert own is None or own.dtype != torch.bool, f"{name} waits: by a mask"
+                assert not is_on(own, "cpu"), f"{name} waits: by places on the CPU"
+        options = kwargs or {}
+        sent = name == "_to_copy" and options.get("device") == META and is_on(args[0], "cpu")
+        if sent or (name == "copy_" and on_meta and is_on(args[1], "cpu")):
+            assert is_called_by(to_device), f"{name} waits: send it by to_device"
+        return func(*args, **options)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    with Copies(), Masks():  # type: ignore[no-untyped-call]
+        yield
+
+
+def is_on(own: Any, device: str) -> bool:
+    return isinstance(own, Tensor) and own.device.type == device
+
+
+def is_called_by(function: Any) -> bool:
+    frame = currentframe()
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Questions that were put to the meta device, and answered in its place."""
+    found = []
+
+    def without_rivals(there: Tensor, rivals: Tensor) -> tuple[Tensor, int]:
+        found.append("coref")
+        return there, there.numel()
+
+    monkeypatch.setattr(mentions, "_without_rivals", without_rivals)
+    # Autocast knows no meta device.
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    return found
+
+
+def test_there_are_examples_of_every_task() -> None:
+    assert set(EXAMPLES) == set(TASKS)
+
+
+@pytest.mark.parametrize("place", ["none", "input", "middle", "both"])
+@pytest.mark.parametrize("name", TASKS)
+def test_a_step_asks_nothing(name: str, place: str, asked: list[str]) -> None:
+    step = training_step(name, place, META)
+    with watched():
+        step()
+    assert asked == [name] * QUESTIONS.get(name, 0)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: x.tolist(),
+        lambda x: x.cpu(),
+        lambda x: 1 if x.any() else 0,
+        lambda x: x[: x.long()[0, 0]],
+        lambda x: x.nonzero(),
+        lambda x: torch.where(x > 0),
+        lambda x: x.masked_select(x > 0),
+        lambda x: x[x > 0],
+        lambda x: x.index_put_((x > 0,), torch.zeros((), device=META)),
+        lambda x: x.unique(),
+        lambda x: torch.equal(x, x),
+        lambda x: x.repeat_interleave(x.long()[0], dim=1),
+        lambda x: x[torch.arange(2)],
+        lambda x: torch.zeros(2).to(META),
+        lambda x: x.copy_(torch.zeros(2, 3)),
+        lambda x: torch.tensor([1.0], device=META),
+    ],
+)
+def test_waits_are_noticed(wait: Callable[[Tensor], object]) -> None:
+    noticed = (AssertionError, RuntimeError)  # ours; meta tensors'
+    with pytest.raises(noticed), watched():
+        wait(torch.zeros(2, 3, device=META))
+
+
+@needs_gpu
+@pytest.mark.parametrize("place", ["none", "both"])
+@pytest.mark.parametrize("name", TASKS)
+def test_a_step_on_a_gpu_waits_for_nothing(name: str, place: str) -> None:
+    step = training_step(name, place, torch.device("cuda"))
+    for _ in range(3):  # kernels are compiled, libraries made ready
+        step()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            step()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    waits = [own for own in caught if "synchronizing CUDA operation" in str(own.message)]
+    places = [f"{own.filename}:{own.lineno}" for own in waits]
+    assert len(places) == QUESTIONS.get(name, 0), places

@@ -1,0 +1,315 @@
+"""Semantic roles: learned by heart, stored and asked again, decoded within bounds, refused."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shell import assert_one_line, run_elmox, run_here
+
+from elmox.errors import ElmoxError
+from elmox.tasks.data.propositions import Argument, Proposition, RoleSentence
+from elmox.tasks.fit.session import Results, fit_task
+from elmox.tasks.nn.crf import Crf
+from elmox.tasks.nn.embedder import Embedded, Widths
+from elmox.tasks.nn.packing import Packing
+from elmox.tasks.predictor import Fitted
+from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.srl.task import RoleLabeller, SemanticRoles, best_tags
+from elmox.tasks.tagging.spans import allowed_transitions
+
+# Words, and for each predicate its place and its arguments; V where it is not that place alone.
+SAID: tuple[tuple[str, dict[int, str]], ...] = (
+    ("Ada gave him the book", {1: "ARG0 0 0, ARG2 2 2, ARG1 3 4"}),
+    ("He fell", {1: "ARG1 0 0"}),
+    ("Stop", {0: ""}),
+    ("Ada saw him fall", {1: "ARG0 0 0, ARG1 2 3", 3: "ARG1 2 2"}),
+    ("She took off", {1: "ARG0 0 0, V 1 2"}),
+    ("He gave it up yesterday", {1: "ARG0 0 0, ARG1 2 2, C-V 3 3, ARGM-TMP 4 4"}),
+    ("Yesterday Ada , she said , fell", {4: "ARG1 0 1, ARG0 3 3, C-ARG1 6 6", 6: "ARG1 1 1"}),
+    ("the man who saw Ada slept", {3: "ARG0 0 1, R-ARG0 2 2, ARG1 4 4", 5: "ARG1 0 4"}),
+    ("no verbs here", {}),
+    ("They fell and slept yesterday", {1: "ARG1 0 0", 3: "ARG0 0 0, ARGM-TMP 4 4"}),
+)
+WORDS = [text.split() for text, predicates in SAID if predicates]
+QUESTIONS = [{"tokens": text.split(), "predicates": list(own)} for text, own in SAID if own]
+
+SMALL = ["words.dim=8", "words.filters=4", "words.min_count=1", "head.hidden=32", "head.layers=2"]
+BY_HEART = ["head.flag_dim=6", "head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
+LONG = ["fit.batch_size=4", "fit.epochs=24", "fit.patience=24", "fit.least_updates=1"]
+
+
+def props(predicates: dict[int, str]) -> list[dict[str, Any]]:
+    found = []
+    for pred, text in predicates.items():
+        args = [part.split() for part in text.split(", ") if part]
+        args += [] if any(label == "V" for label, _, _ in args) else [["V", str(pred), str(pred)]]
+        spans = [[label, int(first), int(last)] for label, first, last in args]
+        found.append({"pred": pred, "lemma": "x", "frame": "x.01", "args": spans})
+    return found
+
+
+def write(path: Path, said: Sequence[tuple[str, dict[int, str]]] = SAID) -> Path:
+    lines = []
+    for text, predicates in said:
+        words = text.split()
+        own = {"sent_id": text, "words": words, "xpos": ["X"] * len(words)}
+        lines.append(json.dumps(own | {"props": props(predicates)}) + "\n")
+    path.write_text("".join(lines))
+    return path
+
+
+def recipe(*changes: str) -> TaskRecipe:
+    return task_recipe(None, [*SMALL, *BY_HEART, *LONG, *changes])
+
+
+def fit_roles(folder: Path, chosen: TaskRecipe, dev: Path | None = None) -> Results:
+    data, cache = write(folder / "roles.jsonl"), folder / "cache"
+    return fit_task("srl", chosen, data, dev or data, folder / "run", device="cpu", cache=cache)
+
+
+def labeller(widths: Widths, **changes: Any) -> RoleLabeller:
+    task = SemanticRoles()
+    chosen: dict[str, Any] = {"hidden": 8, "layers": 3, "flag_dim": 4, **changes}
+    torch.manual_seed(0)
+    head = task.head(task.describe([sentence("a b c", {1: "ARG0 0 0"})], chosen), widths)
+    assert isinstance(head, RoleLabeller)
+    return head
+
+
+def sentence(text: str, predicates: dict[int, str]) -> RoleSentence:
+    propositions = (
+        Proposition(
+            own["pred"], "x", "x.01", tuple(Argument(a, b, c + 1) for a, b, c in own["args"])
+        )
+        for own in props(predicates)
+    )
+    return RoleSentence("", tuple(text.split()), (), tuple(propositions))
+
+
+def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
+    """Random vectors, the same for a sentence wherever it stands."""
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    parts = []
+    for width in (widths.input, widths.middle, widths.output):
+        vectors = torch.zeros(*mask.shape, width)
+        for row, length in enumerate(lengths):
+            generator = torch.Generator().manual_seed(length)
+            vectors[row, :length] = torch.randn(length, width, generator=generator)
+        parts.append(vectors)
+    others = (part if part.shape[2] else None for part in parts[1:])
+    return Embedded(mask, torch.tensor(lengths), parts[0], *others)
+
+
+@pytest.mark.parametrize("place", ["input", "middle", "both"])
+def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
+    found = fit_roles(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
+    assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
+    fitted = Fitted.load(found.best.model, device="cpu")
+    assert fitted.score(tmp_path / "roles.jsonl") == {"f1": 100, "precision": 100, "recall": 100}
+    answers = fitted.ask(QUESTIONS)
+    assert answers[0] == {
+        "tokens": WORDS[0],
+        "predicates": [1],
+        "propositions": [
+            {
+                "predicate": 1,
+                "arguments": [
+                    {"start": 0, "end": 1, "label": "ARG0"},
+                    {"start": 2, "end": 3, "label": "ARG2"},
+                    {"start": 3, "end": 5, "label": "ARG1"},
+                ],
+            }
+        ],
+    }
+    labels = [
+        [[arg["label"] for arg in own["arguments"]] for own in answer["propositions"]]
+        for answer in answers
+    ]
+    assert labels[4] == [["ARG0"]]  # neither V ("took off") nor C-V ("gave it up") is an argument
+    assert labels[5] == [["ARG0", "ARG1", "ARGM-TMP"]]
+    alone = [fitted.ask([question])[0] for question in reversed(QUESTIONS)]
+    assert alone == answers[::-1]
+
+
+def test_any_sentence_can_be_asked(tmp_path: Path) -> None:
+    """With labels in the dev data that training did not have, too."""
+    dev = write(tmp_path / "dev.jsonl", [("Ada fell", {1: "ARGM-NEW 0 0"})])
+    found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"), dev)
+    assert found.mean == {"dev": 0.0}
+    fitted = Fitted.load(found.best.model, device="cpu")
+    long = ["word"] * 1000
+    one, none, empty, many = fitted.ask(
+        [
+            {"tokens": ["x"], "predicates": [0]},
+            {"tokens": ["x", "y"], "predicates": []},
+            {"tokens": [], "predicates": []},
+            {"tokens": long, "predicates": [999, 0, 5]},
+        ]
+    )
+    assert one["propositions"] == [{"predicate": 0, "arguments": []}]
+    assert none["propositions"] == []
+    assert empty == {"predicates": [], "tokens": [], "propositions": []}
+    assert [own["predicate"] for own in many["propositions"]] == [999, 0, 5]
+    assert fitted.ask([{"tokens": ["x", "y"], "predicates": []}]) == [none]
+
+
+def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Places are counted in all its tokens, over stdin and from a file; what is wrong is named."""
+    found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    model = found.best.model
+    text = "I ate it. It was a very long day. He went home."
+    asked: list[dict[str, Any]] = [
+        {"id": "a", "text": "I ate it . He went .", "predicates": [1, 5]},
+        {"id": "b", "text": text, "predicates": [12]},
+    ]
+    lines = tmp_path / "asked.jsonl"
+    lines.write_text("".join(json.dumps(own) + "\n" for own in asked))
+    code, out, err = run_here(["tag", model, lines], capsys)
+    assert code == 0, err
+    first, second = map(json.loads, out.splitlines())
+    assert first["tokens"] == asked[0]["text"].split()
+    assert [own["predicate"] for own in first["propositions"]] == [1, 5]
+    assert second["tokens"][12] == "went"
+    assert Fitted.load(model, device="cpu").ask(asked) == [first, second]
+    piped = run_elmox("tag", model, "-", stdin=lines.read_bytes())
+    assert (piped.returncode, piped.stdout) == (0, out), piped.stderr
+    lines.write_text(json.dumps(asked[0]) + '\n\n{"text": "", "predicates": [0]}\n')
+    code, out, err = run_here(["tag", model, lines], capsys)
+    says = "predicates is [0], expected an empty list for a sentence without words"
+    assert_one_line(code, out, err, f"{lines}, line 3: {says}")
+    lines.rename(tmp_path / "asked.txt")
+    code, out, err = run_here(["tag", model, tmp_path / "asked.txt"], capsys)
+    says = "srl reads JSON lines (.jsonl) with tokens, predicates"
+    assert_one_line(code, out, err, says, "--json-lines")
+    piped = run_elmox("tag", model, "-", stdin=b"He went home .\n")
+    assert_one_line(piped.returncode, piped.stdout, piped.stderr, f"stdin ({says}), line 1: not")
+
+
+@pytest.mark.parametrize(
+    ("predicates", "message"),
+    [
+        (None, "srl asks for predicates too"),
+        ([2], r"predicates is \[2\], expected a list of places from 0 to 1, each once"),
+        ([-1], "expected a list of places"),
+        ([0, 0], "each once"),
+        ([True], "expected a list of places"),
+        ([[0]], "expected a list of places"),
+        ("0", "expected a list of places"),
+        (0, "expected a list of places"),
+    ],
+)
+def test_bad_questions(predicates: Any, message: str) -> None:
+    with pytest.raises(ElmoxError, match=message) as caught:
+        SemanticRoles().unlabelled({"tokens": ["He", "fell"], "predicates": predicates})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_files(tmp_path: Path) -> None:
+    task = SemanticRoles()
+    assert [list(own.words) for own in task.read(write(tmp_path / "a.jsonl"))] == WORDS
+    with pytest.raises(ElmoxError, match="no predicates"):
+        task.read(write(tmp_path / "none.jsonl", SAID[8:9]))
+    twice = [("He fell", {1: "ARG1 0 0"})]
+    line = json.loads(write(tmp_path / "b.jsonl", twice).read_text())
+    line["props"] *= 2
+    (tmp_path / "b.jsonl").write_text(json.dumps(line))
+    with pytest.raises(ElmoxError, match=r"b\.jsonl, sentence He fell: two propositions"):
+        task.read(tmp_path / "b.jsonl")
+
+
+def test_conll2012(tmp_path: Path) -> None:
+    path = tmp_path / "a.gold_conll"
+    rows = ("He PRP * - - - - * (ARG1*) -", "fell VBD * fall 01 1 - * (V*) -")
+    body = "".join(f"a 0 {number} {row}\n" for number, row in enumerate(rows))
+    path.write_text(f"#begin document (a); part 000\n{body}\n#end document\n")
+    (found,) = SemanticRoles().read(path)
+    assert (found.words, found.propositions[0].pred) == (("He", "fell"), 1)
+    assert found.propositions[0].args == (Argument("ARG1", 0, 1), Argument("V", 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("head.cells=3", "head"),
+        ("head.layers=0", r"head\.layers is 0"),
+        ("head.dropout=1", r"head\.dropout is 1"),
+    ],
+)
+def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ElmoxError, match=message):
+        fit_roles(tmp_path, recipe("elmo.model=none", change))
+
+
+def test_one_layer_has_no_middle() -> None:
+    with pytest.raises(ElmoxError, match=r"give head\.layers 2 or more"):
+        labeller(Widths(5, middle=3), layers=1)
+    labeller(Widths(5, output=3), layers=1)
+
+
+def test_gradients_reach_everything() -> None:
+    widths = Widths(5, middle=3, output=2)
+    head = labeller(widths)
+    texts = embedded((4, 2), widths)
+    parts = (texts.input, texts.middle, texts.output)
+    inputs = [part.requires_grad_() for part in parts if part is not None]
+    loss = head.loss(texts, [sentence("a b c d", {1: "ARG0 0 0", 2: ""}), sentence("a b", {1: ""})])
+    loss.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in head.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum(-1).gt(0).float().mean() > 0.9, name
+    for part in inputs:
+        assert part.grad is not None
+        assert (part.grad.abs().sum(-1) > 0).equal(texts.mask)
+    nothing = head.loss(texts, [sentence("a b c d", {}), sentence("a b", {})])
+    nothing.backward()  # type: ignore[no-untyped-call]
+    assert nothing == 0
+
+
+def test_answers_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths = Widths(5, middle=3, output=2)
+    head = labeller(widths).eval()
+    torch.nn.init.normal_(head.scores.weight, std=3)
+    lengths = (3, 7, 1, 5)
+    examples = [
+        sentence("w " * length, dict.fromkeys(range(0, length, 2), "")) for length in lengths
+    ]
+    found = head.answers(embedded(lengths, widths), examples)
+    assert [len(own) for own in found] == [2, 4, 1, 3]
+    assert any(roles for own in found for roles in own)
+    for example, length, own in zip(examples, lengths, found, strict=True):
+        assert head.answers(embedded((length,), widths), [example]) == [own]
+    monkeypatch.setattr("elmox.tasks.srl.task.MOST_WORDS", 10)
+    assert head.answers(embedded(lengths, widths), examples) == found
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 99))
+def test_the_best_tags(lengths: list[int], num_labels: int, seed: int) -> None:
+    """Against a CRF without scores of its own, told where V is by scores."""
+    lengths.sort(reverse=True)
+    labels = ["V", "A", "C-V", "R-A"][:num_labels]
+    tags = ["O", *(f"{p}-{label}" for p in "BI" for label in labels)]
+    shape = (len(lengths), lengths[0], len(tags))
+    scores = torch.randn(shape, generator=_chance(seed), dtype=torch.float64)  # large sums below
+    mask = torch.arange(lengths[0]) < torch.tensor(lengths)[:, None]
+    flags = torch.zeros(mask.shape, dtype=torch.int64)
+    flags[range(len(lengths)), [(seed + row) % n for row, n in enumerate(lengths)]] = 1
+    packing = Packing.of(np.array(lengths))
+    places = torch.from_numpy(packing.rows), torch.from_numpy(packing.steps)
+    found = torch.zeros(mask.shape, dtype=torch.int64)
+    found[places] = best_tags(scores[places], flags[places], packing.sizes)
+    forced = scores.clone()
+    forced[..., 1] += torch.where(flags == 1, 1e4, -1e4)
+    crf = Crf(len(tags), *allowed_transitions(tags, "BIO"))
+    for path, own in zip(crf.decode(forced, mask), found.tolist(), strict=True):
+        assert path == own[: len(path)]
+
+
+def _chance(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

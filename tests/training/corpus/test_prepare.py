@@ -1,0 +1,583 @@
+"""`elmox prepare`: text in, the very corpus out that a plain description of it gives."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from corpus_reference import Document, documents_of, expected_corpus, stream_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parallel_jobs import leave, process_id, square
+from shell import assert_one_line, command, environment, run_elmox, run_here, tree
+
+from elmox.errors import ElmoxError
+from elmox.text.sentences import sentences_of
+from elmox.text.tokenize import get_tokenizer
+from elmox.training.corpus import sources
+from elmox.training.corpus.corpus import Corpus, open_corpus
+from elmox.training.corpus.parallel import map_in_order
+from elmox.training.corpus.prepare import PrepareOptions, Progress, prepare_corpus
+
+WORDS = ("the", "cat", "sat", ".", "naïve", "天", "😀", "\0", "a\0b", "x" * 60, "ﬁ", "<UNK>", "<S>")
+SPACES = (" ", "  ", "\t", "\u00a0", "\u2028", "\x1c", "\r")
+BLANK_LINES = ("", " ", "\t\u3000", "\r")
+
+sentence = st.lists(
+    st.tuples(st.sampled_from((*WORDS, "</S>")), st.sampled_from(SPACES)), max_size=6
+)
+line = st.sampled_from(BLANK_LINES) | sentence.map(lambda pairs: "".join(w + s for w, s in pairs))
+text = st.tuples(
+    st.sampled_from(("", "\ufeff")), st.lists(line, max_size=12), st.sampled_from(("", "\n"))
+).map(lambda parts: parts[0] + "\n".join(parts[1]) + parts[2])
+
+
+def prepare(
+    folder: Path, texts: list[str], workers: int = 1, block_bytes: int = 2**20, **options: Any
+) -> Corpus:
+    """Write texts to files and make the corpus `out` of them."""
+    names = []
+    for number, content in enumerate(texts):
+        names.append(str(folder / f"text-{number}"))
+        Path(names[-1]).write_bytes(content.encode())
+    prepare_corpus(
+        names,
+        folder / "out",
+        PrepareOptions(**options),
+        num_workers=workers,
+        block_bytes=block_bytes,
+    )
+    return open_corpus(folder / "out", verify=True)
+
+
+def shards(folder: Path, split: str) -> list[list[int]]:
+    return [np.load(path).tolist() for path in sorted((folder / "out").glob(f"{split}-*.npy"))]
+
+
+def words_of(corpus: Corpus, split: str = "train") -> list[str]:
+    """The stream of a split as words."""
+    stream = corpus.train if split == "train" else corpus.valid
+    assert stream is not None
+    return corpus.lexicon.words(stream.read(0, stream.num_positions + 1))
+
+
+@settings(deadline=None)  # it waits for the disk
+@given(
+    texts=st.lists(text, min_size=1, max_size=3),
+    valid=text,
+    hold_out=st.sampled_from([None, 2, 3]),
+    given_words=st.sampled_from([(), ("mat", "sat", "天", "cat")]),
+    min_count=st.integers(1, 3),
+    vocab_size=st.sampled_from([None, 4, 6]),
+    shard_tokens=st.sampled_from([1, 5, 20, 2**22]),
+    block_bytes=st.sampled_from([1, 7, 40, 2**20]),
+)
+def test_against_the_reference(
+    texts: list[str],
+    valid: str,
+    hold_out: int | None,
+    given_words: tuple[str, ...],
+    min_count: int,
+    vocab_size: int | None,
+    shard_tokens: int,
+    block_bytes: int,
+) -> None:
+    documents, held_out = documents_of(texts), documents_of([valid])
+    options: dict[str, Any] = {"shard_tokens": shard_tokens}
+    if hold_out is not None:
+        held_out = documents[hold_out - 1 :: hold_out]
+        documents = [d for i, d in enumerate(documents) if i % hold_out != hold_out - 1]
+        options["hold_out"] = hold_out
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if hold_out is None:
+            (folder / "valid").write_bytes(valid.encode())
+            options["valid"] = (str(folder / "valid"),)
+        if given_words:
+            vocab = folder / "given"
+            vocab.write_text("\n".join(["</S>", "<S>", "<UNK>", *given_words]), encoding="utf-8")
+            options["vocab"] = vocab
+        else:
+            options |= {"min_count": min_count, "vocab_size": vocab_size}
+        if not documents or (hold_out and not held_out):
+            with pytest.raises(ElmoxError, match=r"not one word|holds out nothing"):
+                prepare(folder, texts, block_bytes=block_bytes, **options)
+            assert not (folder / "out").exists()
+            return
+        corpus = prepare(folder, texts, block_bytes=block_bytes, **options)
+        expected = expected_corpus(
+            documents,
+            held_out,
+            given=given_words,
+            min_count=min_count,
+            max_vocab_size=vocab_size,
+            shard_tokens=shard_tokens,
+        )
+        assert corpus.lexicon.words(range(len(corpus.lexicon))) == expected.words
+        assert corpus.counts().tolist() == expected.counts
+        assert corpus.vocab() == tuple(expected.words[: expected.vocab_size])
+        assert shards(folder, "train") == expected.train
+        assert shards(folder, "valid") == expected.valid
+        assert_described(corpus, documents, held_out)
+        splits = (corpus.info.train, corpus.info.valid)
+        for split, number in zip(splits, expected.num_boundary_words, strict=True):
+            assert (split.num_boundary_words if split else 0) == number
+
+
+def assert_described(corpus: Corpus, train: list[Document], valid: list[Document]) -> None:
+    """The numbers of corpus.json, counted from the text."""
+    vocab = {*corpus.vocab()[3:]}
+    for split, documents in ((corpus.info.train, train), (corpus.info.valid, valid)):
+        if split is None:
+            assert not documents
+            continue
+        tokens = [word for document in documents for sentence in document for word in sentence]
+        assert split.num_documents == len(documents)
+        assert split.num_sentences == sum(map(len, documents))
+        assert split.num_tokens == len(tokens)
+        assert split.unknown_share == sum(word not in vocab for word in tokens) / len(tokens)
+    tokens = [word for document in train for sentence in document for word in sentence]
+    distinct = {*tokens} - {"<S>", "</S>", "<UNK>"}
+    is_long = [len(word.encode()) > 48 for word in tokens]
+    assert corpus.info.num_distinct_words == len(distinct)
+    assert corpus.info.cut_share == sum(is_long) / len(tokens)
+    num_long = sum(len(word.encode()) > 48 for word in distinct)
+    assert corpus.info.cut_distinct_share == num_long / max(len(distinct), 1)
+
+
+def some_text(num_lines: int, seed: int = 0) -> str:
+    """Lines of Zipfian words, some of them blank."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        " ".join(f"w{number}" for number in rng.zipf(1.3, rng.integers(1, 30)) % 10**6)
+        for _ in range(num_lines)
+    ]
+    return "".join(
+        f"{line}\n\n" if number % 9 == 8 else f"{line}\n" for number, line in enumerate(lines)
+    )
+
+
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
+    texts = [some_text(3000), "", some_text(500, seed=1), some_text(10, seed=2)]
+    results = []
+    for workers, block_bytes in ((1, 2**20), (2, 2**16), (3, 2**14)):
+        folder = tmp_path / f"{workers}"
+        folder.mkdir()
+        prepare(folder, texts, workers, block_bytes, hold_out=7, shard_tokens=10_000)
+        results.append(tree(folder / "out"))
+    assert len([name for name in results[0] if name.startswith("train-")]) > 3
+    assert results[0] == results[1] == results[2]
+
+
+def test_raw_text(tmp_path: Path) -> None:
+    raw = "Mr. Smith isn't here. He left!\nIt's 5 p.m.\n\n \nA new document… yes?\n"
+    corpus = prepare(tmp_path, [raw], raw=True, block_bytes=20)
+    assert corpus.info.tokenizer == "treebank"
+    assert corpus.info.train.num_documents == 2
+    expected = [
+        word
+        for line in raw.split("\n")
+        for tokens in sentences_of(line, get_tokenizer("treebank"))
+        for word in [*tokens, "</S>"]
+    ]
+    assert expected[:4] == ["Mr.", "Smith", "is", "n't"]
+    assert words_of(corpus) == ["</S>", *expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "whitespace"),
+        ({"tokenizer": "treebank"}, "treebank"),
+        ({"tokenizer": "spacy:de"}, "spacy:de"),
+        ({"raw": True, "tokenizer": "whitespace"}, "whitespace"),
+        ({"raw": True, "tokenizer": "treebank:hyphens"}, "treebank:hyphens"),
+    ],
+)
+def test_the_tokenizer_is_put_down(tmp_path: Path, options: dict[str, Any], name: str) -> None:
+    assert prepare(tmp_path, ["a b-c\n"], **options).info.tokenizer == name
+
+
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    "text": lambda data: data,
+    "text.gz": gzip.compress,
+    "text.xz": lzma.compress,
+    "text.bz2": bz2.compress,
+    "TEXT.TXT.GZ": lambda data: gzip.compress(data[:100]) + gzip.compress(data[100:]),
+}
+
+
+def zstd_compress(data: bytes) -> bytes:
+    """Two frames with something to skip between them."""
+    if sys.version_info >= (3, 14):
+        from compression.zstd import compress
+    else:
+        compress = pytest.importorskip("zstandard").compress
+    skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    whole: bytes = compress(data[:1000]) + skipped + compress(data[1000:])
+    return whole
+
+
+@pytest.mark.parametrize("name", [*COMPRESSED, "text.zst"])
+def test_compressed(tmp_path: Path, name: str) -> None:
+    plain = some_text(2000)
+    prepare(tmp_path, [plain])
+    expected = tree(tmp_path / "out")
+    compress = COMPRESSED.get(name, zstd_compress)
+    (tmp_path / name).write_bytes(compress(plain.encode()))
+    prepare_corpus([str(tmp_path / name)], tmp_path / "again", num_workers=1, block_bytes=10_000)
+    assert tree(tmp_path / "again") == expected
+
+
+@pytest.mark.parametrize("name", ["text.gz", "text.xz", "text.bz2", "text.zst"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "not compressed"])
+def test_damaged_compression(tmp_path: Path, name: str, damage: str) -> None:
+    data = bytearray(COMPRESSED.get(name, zstd_compress)(some_text(500).encode()))
+    if damage == "cut":
+        del data[-20:]
+    elif damage == "changed":
+        data[: len(data) // 2] = data[: len(data) // 2][::-1]
+    else:
+        data = bytearray(b"the cat sat .\n" * 10)
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ElmoxError, match=name) as raised:
+        prepare_corpus([str(tmp_path / name)], tmp_path / "out", num_workers=1)
+    assert "cannot write" not in str(raised.value)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python has it")
+def test_without_zstandard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.zst").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ElmoxError, match=r"pip install 'elmox\[zstd\]'"):
+        prepare_corpus([str(tmp_path / "text.zst")], tmp_path / "out", num_workers=1)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"one\r\ntwo words\r\n\r\nthree\r\n", "one | two words | three |"),
+        (b"\xef\xbb\xbfone\ntwo", "one | two |"),
+        (b"a\0b \0\n\0\n", "a\0b \0 | \0 |"),
+        (b"a", "a |"),
+        (b"\n\n\na\nb\n\n\n", "a | b |"),
+        (b" \ta\x0b\x0cb\xc2\x85c\xe3\x80\x80d \n", "a b c d |"),
+        (b"a\rb\n", "a b |"),
+        (b"<S> a </S>\n<UNK>\n", "<UNK> a <UNK> | <UNK> |"),
+    ],
+)
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_nasty_text(tmp_path: Path, content: bytes, words: str, block_bytes: int) -> None:
+    corpus = prepare(tmp_path, [content.decode()], block_bytes=block_bytes)
+    expected = ["</S>", *("</S>" if word == "|" else word for word in words.split(" "))]
+    assert words_of(corpus) == expected
+
+
+def test_lines_of_megabytes(tmp_path: Path) -> None:
+    lines = ["w " * 1_500_000, "x" * 3_000_000, "short", "naïve " * 300_000]
+    corpus = prepare(tmp_path, ["\n".join(lines)], workers=2)
+    assert corpus.info.train.num_sentences == 4
+    assert corpus.info.train.num_tokens == 1_500_000 + 1 + 1 + 300_000
+    assert words_of(corpus) == ["</S>", *(w for s in lines for w in [*s.split(), "</S>"])]
+    assert corpus.lexicon.spell([corpus.vocab_size]).ids.shape == (1, 50)
+
+
+def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 2**20)
+    with pytest.raises(ElmoxError, match="line 2: longer than 1 MiB"):
+        prepare(tmp_path, ["a\n" + "\0" * 3 * 2**20], block_bytes=2**16)
+    assert not (tmp_path / "out").exists()
+
+
+def test_empty_files_among_others(tmp_path: Path) -> None:
+    corpus = prepare(tmp_path, ["", "a b\n", "", "\n\n", "c", ""], hold_out=2)
+    assert words_of(corpus) == ["</S>", "a", "b", "</S>"]
+    assert words_of(corpus, "valid") == ["</S>", "c", "</S>"]
+    assert corpus.info.train.num_documents == 1
+
+
+@pytest.mark.parametrize("texts", [[""], ["", ""], ["\n \n\t\n"], ["\ufeff"], ["\r\n\r\n"]])
+def test_no_words_at_all(tmp_path: Path, texts: list[str]) -> None:
+    with pytest.raises(ElmoxError, match="not one word in"):
+        prepare(tmp_path, texts)
+    assert len(os.listdir(tmp_path)) == len(texts)
+
+
+def test_empty_held_out_text(tmp_path: Path) -> None:
+    (tmp_path / "valid").write_text("\n\n")
+    corpus = prepare(tmp_path, ["a b\n"], valid=(str(tmp_path / "valid"),))
+    assert corpus.valid is None
+    assert corpus.info.valid is None
+
+
+def test_held_out_words_are_in_the_lexicon_but_not_in_the_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "valid").write_text("b new new new\n")
+    corpus = prepare(tmp_path, ["a b b\n"], valid=(str(tmp_path / "valid"),), min_count=1)
+    assert corpus.vocab() == ("<S>", "</S>", "<UNK>", "b", "a")
+    assert corpus.lexicon.words([5]) == ["new"]
+    assert corpus.counts().tolist() == [1, 1, 0, 2, 1, 0]
+    assert corpus.info.valid is not None
+    assert corpus.info.valid.unknown_share == 0.75
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"ok \xc3\x28", b"\xe5\xa4", b"un \xe9t\xe9"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_invalid_utf8(tmp_path: Path, bad: bytes, workers: int) -> None:
+    good = ("naïve cat\n" * 50).encode()
+    (tmp_path / "good").write_bytes(good)
+    (tmp_path / "bad").write_bytes(b"\xef\xbb\xbf" + good + bad + b"\n" + good)
+    with pytest.raises(ElmoxError, match=r"bad, line 51: byte \d+ is not UTF-8 \(0x") as raised:
+        prepare_corpus(
+            [str(tmp_path / "good"), str(tmp_path / "bad")],
+            tmp_path / "out",
+            num_workers=workers,
+            block_bytes=200,
+        )
+    assert "\n" not in str(raised.value)
+    assert sorted(os.listdir(tmp_path)) == ["bad", "good"]
+
+
+def test_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.txt", "a.txt", "deep/down/c.txt", "odd[1].txt", "other"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    Path("d.txt").mkdir()
+    found = [source.path for source in sources.find_sources(["[ab].txt", "**/c.txt", "odd[1].txt"])]
+    assert found == ["a.txt", "b.txt", "deep/down/c.txt", "odd[1].txt"]
+    for name, says in (("x*", "matches no file"), ("x", "does not exist"), ("deep", "directory")):
+        with pytest.raises(ElmoxError, match=says):
+            sources.find_sources([name])
+    Path("lines.jsonl.gz").write_bytes(b"")
+    with pytest.raises(ElmoxError, match="JSON lines, expected text"):
+        sources.find_sources(["lines.*"])
+    with pytest.raises(ElmoxError, match="only once"):
+        sources.find_sources(["-", "a.txt", "-"])
+
+
+def test_given_vocabulary(tmp_path: Path) -> None:
+    vocab = tmp_path / "vocab"
+    vocab.write_text("<S>\n</S>\n<UNK>\nmat\ncat\nmat\n天\n", encoding="utf-8")
+    corpus = prepare(tmp_path, ["the cat the cat the cat\nb a\n"], vocab=vocab)
+    assert corpus.vocab() == ("<S>", "</S>", "<UNK>", "mat", "cat", "天")
+    assert corpus.lexicon.words(range(6, len(corpus.lexicon))) == ["the", "a", "b"]
+    assert corpus.counts().tolist() == [2, 2, 0, 0, 3, 0, 3, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a\nb\n", "lacks <S> and </S> and <UNK>"),
+        ("<S>\n</S>\na\n", "lacks <UNK>"),
+        ("<S>\n</S>\n<UNK>\na\n\nb\n", "line 5: empty"),
+        ("", "no words"),
+    ],
+)
+def test_bad_vocabulary(tmp_path: Path, content: str, says: str) -> None:
+    (tmp_path / "vocab").write_text(content)
+    with pytest.raises(ElmoxError, match=says):
+        prepare(tmp_path, ["a\n"], vocab=tmp_path / "vocab")
+
+
+def test_progress(tmp_path: Path) -> None:
+    content = some_text(300)
+    (tmp_path / "a").write_text(content)
+    (tmp_path / "b.gz").write_bytes(gzip.compress(content.encode()))
+    seen: list[Progress] = []
+    texts = [str(tmp_path / "a"), str(tmp_path / "b.gz")]
+    prepare_corpus(texts, tmp_path / "out", num_workers=1, block_bytes=999, on_progress=seen.append)
+    size = sum(os.path.getsize(text) for text in texts)
+    assert len(seen) > 10
+    assert [p.bytes_read for p in seen] == sorted(p.bytes_read for p in seen)
+    assert seen[-1] == Progress(size, size, 2 * len(content.split()))
+
+
+def test_results_in_order() -> None:
+    """Also with more items than are drawn ahead, which are not drawn all at once."""
+    drawn: list[int] = []
+
+    def items() -> Any:
+        for number in range(40):
+            drawn.append(number)
+            yield number
+
+    results = map_in_order(square, items(), 2)
+    assert next(results) == 0
+    assert len(drawn) < 20
+    assert list(results) == [number * number for number in range(1, 40)]
+    assert os.getpid() not in map_in_order(process_id, range(5), 2)
+    assert list(map_in_order(process_id, [0], 2)) == [os.getpid()]
+    assert list(map_in_order(process_id, [0, 1], 1)) == [os.getpid()] * 2
+    assert list(map_in_order(square, [], 2)) == []
+
+
+def test_a_worker_that_dies() -> None:
+    with pytest.raises(ElmoxError, match="worker process died"):
+        list(map_in_order(leave, range(4), 2))
+
+
+# The command line.
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "text"
+    path.write_text("the cat sat .\n\nthe cat <S> the\n")
+    return path
+
+
+def test_command(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    code, told, err = run_here(
+        ["prepare", source, "--out", out, "--hold-out", 2, "--min-count", 1], capsys
+    )
+    assert (code, err) == (0, "")
+    facts = dict(line.split(None, 1) for line in told.splitlines())
+    assert facts["train"].startswith("4 tokens, 1 sentence, 1 document, 1 shard; 0.00% unknown")
+    assert "1 literal <S> or </S>" in facts["valid"]
+    assert facts["vocabulary"].startswith("7 words")
+    assert facts["digest"] == open_corpus(out).info.digest
+    again = ["prepare", source, "--out", out, "--json", "--valid", source.parent / "v*"]
+    assert_one_line(*run_here(again, capsys), "--force")
+    (source.parent / "valid.txt").write_text("a dog\n")
+    code, told, err = run_here([*again, "--force", "--tokenizer", "treebank"], capsys)
+    assert (code, err) == (0, "")
+    info = open_corpus(out, verify=True).info
+    assert json.loads(told) == {"output": str(out), **json.loads(json.dumps(info.to_dict()))}
+    assert (info.tokenizer, info.valid and info.valid.num_tokens) == ("treebank", 2)
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--hold-out", 3], "--hold-out 3 holds out nothing, there is only 2 documents"),
+        (["--hold-out", 1], "--hold-out is 1, expected at least 2"),
+        (["--hold-out", 2, "--valid", "-"], "choose one"),
+        (["--valid", "TEXT"], "is training text and --valid text"),
+        (["--vocab-size", 3], "expected at least 4"),
+        (["--min-count", 0], "expected at least 1"),
+        (["--shard-tokens", 0], "expected at least 1"),
+        (["--max-characters", 2], "expected at least 3"),
+        (["--workers", 0], "expected at least 1"),
+        (["--tokenizer", "moses"], "unknown tokenizer 'moses'"),
+        (["--vocab", "TEXT", "--vocab-size", 9], "taken as it stands"),
+        (["--vocab", "nowhere"], "nowhere cannot be read"),
+        (["nowhere"], "nowhere does not exist"),
+        (["--out", "TEXT", "--force"], "not a directory"),
+    ],
+)
+def test_wrong_arguments(
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[object],
+    says: str,
+) -> None:
+    before = tree(tmp_path)
+    arguments = [source if argument == "TEXT" else argument for argument in arguments]
+    done = run_here(["prepare", source, "--out", tmp_path / "out", *arguments], capsys)
+    assert_one_line(*done, says)
+    assert tree(tmp_path) == before
+
+
+def test_a_single_document_to_hold_out(tmp_path: Path) -> None:
+    with pytest.raises(ElmoxError, match="there is only 1 document:"):
+        prepare(tmp_path, ["a\nb\n"], hold_out=2)
+
+
+def test_other_peoples_directories_stay(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    arguments = ["prepare", source, "--out", tmp_path / "out"]
+    assert run_here(arguments, capsys)[0] == 0  # an empty one may be filled
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    before = tree(tmp_path)
+    assert_one_line(*run_here([*arguments, "--force"], capsys), "notes.txt")
+    assert tree(tmp_path) == before
+
+
+def test_stdin_and_no_torch(tmp_path: Path) -> None:
+    """In a process of its own: text from a pipe, several workers, and no torch in any of them."""
+    plain = some_text(40_000)
+    assert len(plain) > 2 * sources.BLOCK_BYTES
+    prepare(tmp_path, [plain])
+    arguments = command("prepare", "-", "--out", tmp_path / "piped", "--workers", 2, "--json")
+    done = subprocess.run(
+        arguments,
+        input=plain.encode(),
+        capture_output=True,
+        env=environment(PYTHONPROFILEIMPORTTIME="1"),
+        check=True,
+    )
+    assert json.loads(done.stdout)["train"]["num_tokens"] == len(plain.split())
+    assert tree(tmp_path / "piped") == tree(tmp_path / "out")
+    modules = {line.rsplit(b"|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert b"numpy" in modules
+    assert b"torch" not in modules
+
+
+def test_full_disk(source: Path, tmp_path: Path) -> None:
+    source.write_text(some_text(2000))
+    before = tree(tmp_path)
+    done = run_elmox("prepare", source, "--out", tmp_path / "out", max_file_bytes=50_000)
+    assert_one_line(done.returncode, done.stdout, done.stderr, "cannot write", "File too large")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted(tmp_path: Path, how: signal.Signals) -> None:
+    process = subprocess.Popen(
+        command("prepare", "-", "--out", tmp_path / "out", "--workers", 2),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        start_new_session=True,
+        # Started in the background, the tests may have been told to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdin is not None
+    process.stdin.write(b"the cat sat .\n" * (10 * sources.BLOCK_BYTES // 14))
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*/train-00000.npy")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    # Ctrl-C reaches the whole group; a kill only the one, and the workers must notice.
+    if how == signal.SIGINT:
+        os.killpg(process.pid, how)
+    else:
+        process.kill()
+    # It ends when nobody holds the pipes any more, so when the workers are gone too.
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130 if how == signal.SIGINT else -9, b"")
+    assert b"Traceback" not in err
+    assert not (tmp_path / "out").exists()
+    if how == signal.SIGINT:
+        assert os.listdir(tmp_path) == []
+
+
+def test_stream_of_the_reference() -> None:
+    """The oracle itself, on an example by hand."""
+    expected = expected_corpus(documents_of(["b a\na\n\nc </S>", "a"]), [], min_count=1)
+    assert expected.words == ["<S>", "</S>", "<UNK>", "a", "b", "c"]
+    assert expected.counts == [4, 4, 1, 3, 1, 1]
+    assert stream_of(expected.train) == [1, 4, 3, 1, 3, 1, 5, 2, 1, 3, 1]
+    assert expected.num_documents == (3, 0)

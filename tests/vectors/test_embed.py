@@ -1,0 +1,276 @@
+"""Embedding a file: killed and started again, of lines that do not fit into memory, resumed."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import forked
+import numpy as np
+import pytest
+from broken import rng
+from checkpoints import random_options, write_ai2, write_many_langs
+from embed_job import embed_and_tell, embed_in_small_steps
+from shell import command, environment, run_elmox
+
+import elmox.model.bilm
+import elmox.vectors.embed
+from elmox.elmo import Elmo
+from elmox.errors import ElmoxError
+from elmox.inference.runner import Reader
+from elmox.text.sentences import sentences_of
+from elmox.vectors.embed import embed_file
+from elmox.vectors.files import open_vectors
+
+try:
+    import pyarrow
+except ImportError:
+    pyarrow = None
+
+needs_pyarrow = pytest.mark.skipif(pyarrow is None, reason="no pyarrow")
+OUTPUTS = ["out.hdf5", "out", pytest.param("out.parquet", marks=needs_pyarrow)]
+WORDS = ("the", "cat", "sat", ".", "naïve", "天", "😀", "present", "gift", "buy")
+NUM_KILLS = 3
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_ai2(tmp_path_factory.mktemp("model"), random_options(), rng())
+
+
+def write_text(path: Path, num_lines: int) -> Path:
+    """Lines of 0 to 30 words, always the same."""
+    chance = random.Random(0)
+    lines = [" ".join(chance.choices(WORDS, k=chance.randrange(31))) for _ in range(num_lines)]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def assert_same(path: Path, expected: Path) -> None:
+    with open_vectors(path) as ours, open_vectors(expected) as theirs:
+        assert ours.meta == theirs.meta
+        assert len(ours) == len(theirs)
+        for own, wanted in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)
+
+
+def wait_for_part(output: Path, number: int, process: BaseProcess) -> None:
+    """Until the job has closed its part of that number."""
+    part = Path(f"{output}.partial") / "shards" / f"shard-{number:05d}.npy"
+    deadline = time.monotonic() + 120
+    while not part.exists():
+        assert process.exitcode is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def start_job(model: Path, source: Path, output: Path) -> BaseProcess:
+    return forked.start(embed_and_tell, model, source, output, told_by(output))
+
+
+def told_by(output: Path) -> Path:
+    return Path(f"{output}.json")
+
+
+def kill(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_killed_again_and_again(output: str, model: Path, tmp_path: Path) -> None:
+    source = write_text(tmp_path / "in.txt", 500)  # 7,500 tokens, 65 parts
+    embed_in_small_steps(model, source, tmp_path / f"undisturbed_{output}")
+    chance = random.Random(output)
+    for attempt in range(NUM_KILLS):
+        process = start_job(model, source, tmp_path / output)
+        wait_for_part(tmp_path / output, 15 * attempt + chance.randrange(15), process)
+        time.sleep(chance.uniform(0, 0.02))
+        kill(process)
+        assert not (tmp_path / output).exists()
+    process = start_job(model, source, tmp_path / output)
+    process.join()
+    assert process.exitcode == 0
+    summary = json.loads(told_by(tmp_path / output).read_text())
+    assert summary["num_lines"] == 500
+    assert summary["num_resumed"] > 500 * 30 / 75  # thirty parts at least
+    assert_same(tmp_path / output, tmp_path / f"undisturbed_{output}")
+    assert not Path(f"{tmp_path / output}.partial").exists()
+
+
+def test_the_shell_killed_at_any_moment(model: Path, tmp_path: Path) -> None:
+    source = write_text(tmp_path / "in.txt", 3000)
+    output = tmp_path / "out.hdf5"
+    arguments = ["embed", model, source, output]
+    began = time.monotonic()
+    undisturbed = run_elmox("embed", model, source, tmp_path / "undisturbed.hdf5")
+    duration = time.monotonic() - began
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    chance = random.Random(0)
+    for _ in range(NUM_KILLS):
+        process = subprocess.Popen(command(*arguments), env=environment(), stdout=subprocess.PIPE)
+        time.sleep(chance.uniform(0.3, 1) * duration)
+        process.kill()
+        process.communicate()
+    if not output.exists():  # the last one may have been quick enough
+        done = run_elmox(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert_same(output, tmp_path / "undisturbed.hdf5")
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.hdf5", "undisturbed.hdf5"}
+
+
+def test_another_input_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
+    source, output = write_text(tmp_path / "in.txt", 300), tmp_path / "out.hdf5"
+    process = start_job(model, source, output)
+    wait_for_part(output, 2, process)
+    kill(process)
+    with source.open("a") as file:
+        file.write("one more line\n")
+    with pytest.raises(ElmoxError, match=r"another job \(input: .*--force") as caught:
+        embed_in_small_steps(model, source, output)
+    assert len(str(caught.value).splitlines()) == 1
+    assert not output.exists()
+    summary = embed_in_small_steps(model, source, output, force=True)
+    assert (summary.num_lines, summary.num_resumed) == (301, 0)
+
+
+def interrupt(model: Elmo, source: Path, output: Path, **options: Any) -> None:
+    """Leave an unfinished output with closed parts: the last line cannot be read."""
+    good = source.read_bytes()
+    source.write_bytes(good + b"\xff\n")
+    with pytest.raises(ElmoxError, match="UTF-8"):
+        embed_file(model, str(source), output, part_bytes=2**10, **options)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"layers": "average"}, "layers"),
+        ({"raw": True}, "lines"),
+        ({"dtype": "float16"}, "vectors"),
+        ({"part_bytes": 2**11}, "vectors"),
+        ({}, None),
+    ],
+)
+def test_another_job_is_not_gone_on_with(
+    changed: dict[str, Any],
+    named: str | None,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    source = write_text(tmp_path / "in.txt", 100)
+    interrupt(elmo, source, tmp_path / "out")
+    wanted = rf"another job \({named}: " if named else "line 101"
+    with pytest.raises(ElmoxError, match=wanted):
+        embed_file(elmo, str(source), tmp_path / "out", **{"part_bytes": 2**10, **changed})
+
+
+@pytest.mark.parametrize("kind", ["weights", "precision", "dictionary", "mix", "warm state"])
+def test_another_model_is_not_gone_on_with(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    folder = write_many_langs(tmp_path / "model", "char", rng())
+    elmo = Elmo.from_pretrained(folder, device="cpu")
+    elmo.set_mix([0, 1, 2])
+    layers = "mix" if kind == "mix" else "all"
+    if kind == "warm state":
+        elmo.warm_up([["a"]])
+    source = write_text(tmp_path / "in.txt", 100)
+    interrupt(elmo, source, tmp_path / "out", layers=layers)
+    if kind == "weights":
+        next(elmo.reader.bilm.parameters())[0] += 1
+    elif kind == "precision":
+        elmo.to(dtype="bfloat16")
+    elif kind == "dictionary":
+        dictionary = (folder / "char.dic").read_text()
+        swapped = dictionary.replace("a\t", "?\t").replace("b\t", "a\t").replace("?\t", "b\t")
+        (folder / "char.dic").write_text(swapped)
+        elmo = Elmo.from_pretrained(folder, device="cpu")
+        elmo.set_mix([0, 1, 2])
+    elif kind == "mix":
+        elmo.set_mix([0, 1, 3])
+    elif kind == "warm state":
+        elmo.warm_up([["b"]])
+    with pytest.raises(ElmoxError, match=r"another job \(model: "):
+        embed_file(elmo, str(source), tmp_path / "out", layers=layers, part_bytes=2**10)
+
+
+LAYERS = [("all", 3), ("average", 1), ([0, 2], 2), (1, 1)]  # and how many vectors that is
+CHUNK = 20  # tokens
+
+
+def lower_chunk(monkeypatch: pytest.MonkeyPatch, num_chosen: int) -> None:
+    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 4 * 12 * num_chosen * CHUNK)
+
+
+@pytest.mark.parametrize("output", ["out.hdf5", "out"])
+@pytest.mark.parametrize(("layers", "num_chosen"), LAYERS)
+def test_lines_larger_than_a_chunk(
+    layers: Any,
+    num_chosen: int,
+    output: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lines of many sentences, of which none, one or all are larger than a chunk themselves."""
+    lower_chunk(monkeypatch, num_chosen)
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    short, long = "The cat sat. ", f"The cat {'really ' * 30}sat. "
+    texts = ["", short, short * 10, long, short + long, long + short, f"{short}{long}" * 4, "End."]
+    (tmp_path / "in.txt").write_text("\n".join(texts))
+    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers, raw=True)
+    with open_vectors(tmp_path / output) as vectors:
+        assert len(vectors) == len(texts)
+        for own, text in zip(vectors, texts, strict=True):
+            sentences = sentences_of(text, elmo.tokenize)
+            assert own.shape[-2] == sum(map(len, sentences))
+            if sentences:
+                wanted = np.concatenate(elmo.encode_tokens(sentences, layers=layers), axis=-2)
+                np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm"])
+@pytest.mark.parametrize(("layers", "num_chosen"), LAYERS)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_sentence_larger_than_a_chunk(
+    output: str,
+    layers: Any,
+    num_chosen: int,
+    state: Any,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lower_chunk(monkeypatch, num_chosen)
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    elmo.warm_up([["some", "text"]])
+    elmo.state = state
+    chance = random.Random(0)
+    lengths = (5, 400, 0, CHUNK - 1, CHUNK, CHUNK + 1, 1, 333)
+    lines = [chance.choices(WORDS, k=length) for length in lengths]
+    (tmp_path / "in.txt").write_text("\n".join(map(" ".join, lines)))
+    wanted = elmo.encode_tokens(lines, layers=layers)
+    in_windows: list[int] = []
+    read_long = Reader.read_long
+
+    def spy(self: Reader, sentence: list[str], *arguments: Any, **options: Any) -> Any:
+        in_windows.append(len(sentence))
+        return read_long(self, sentence, *arguments, **options)
+
+    monkeypatch.setattr(Reader, "read_long", spy)
+    monkeypatch.setattr(elmox.model.bilm, "default_window_tokens", lambda *_: 8)
+    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers)
+    assert in_windows == [400, CHUNK + 1, 333]
+    with open_vectors(tmp_path / output) as vectors:
+        for own, expected in zip(vectors, wanted, strict=True):
+            np.testing.assert_allclose(own, expected, rtol=0, atol=1e-6)
