@@ -210,8 +210,46 @@ def test_many_threads_get_the_same_vectors(elmo: Elmo) -> None:
 def test_progress_bar_is_on_stderr(elmo: Elmo, capsys: pytest.CaptureFixture[str]) -> None:
     elmo.encode_tokens(SENTENCES, show_progress_bar=True)
     shown = capsys.readouterr()
-    assert "4/4" in shown.err
+    assert "18.0/18.0" in shown.err  # tokens, the boundaries of four sentences included
     assert shown.out == ""
+    elmo.encode_tokens(SENTENCES)
+    assert capsys.readouterr().err == ""
+
+
+def test_generators_arrays_and_rows_in_errors(elmo: Elmo) -> None:
+    texts = ["Live in the present.", "I will buy it."]
+    expected = elmo.encode(texts)
+    equal(elmo.encode(text for text in texts), expected)
+    equal(elmo.encode(np.array(texts)), expected)
+    with pytest.raises(ElmoxError, match=r"sentence 1 is None \(NoneType\)"):
+        elmo.encode(["fine", None])  # type: ignore[list-item]
+    with pytest.raises(ElmoxError, match="sentences is None"):
+        elmo.encode_tokens(None)  # type: ignore[call-overload]
+    with pytest.warns(UserWarning, match="2 sentences of one word each"):
+        elmo.encode_tokens(["I", "will"])
+
+
+def test_normalized_vectors_and_similarity(elmo: Elmo) -> None:
+    texts = ["Live in the present.", "I will buy it.", ""]
+    plain, unit = elmo.encode(texts), elmo.encode(texts, normalize_embeddings=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), [1, 1, 0], atol=1e-5)
+    np.testing.assert_allclose(elmo.similarity(plain, plain), unit @ unit.T, atol=1e-5)
+    tokens = elmo.encode_tokens(texts[0], normalize_embeddings=True, convert_to_numpy=False)
+    assert isinstance(tokens, torch.Tensor)
+    torch.testing.assert_close(tokens.norm(dim=-1), torch.ones(5))
+
+
+def test_repr_says_what_the_model_is(elmo: Elmo) -> None:
+    assert "weights.hdf5', 3 layers of dim 12, 2 x 10 cells, device='cpu'" in repr(elmo)
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:99", "nonsense"])
+def test_a_bad_device_leaves_the_model_as_it_is(elmo: Elmo, device: str) -> None:
+    expected = elmo.encode("Live in the present.")
+    with pytest.raises(ElmoxError, match=f"device='{device}'"):
+        elmo.encode("Live in the present.", device=device)
+    assert elmo.device.type == "cpu"
+    equal(elmo.encode("Live in the present."), expected)
 
 
 def test_budgets_exist_for_every_device() -> None:
@@ -239,7 +277,7 @@ def test_wrong_sentences_and_settings(elmo: Elmo, tiny: Path) -> None:
     with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
         elmo.encode_tokens([["a"], ["b", 3]])  # type: ignore[list-item]
     with pytest.raises(ElmoxError, match="pooling='median'"):
-        elmo.encode(SENTENCES, pooling="median")
+        elmo.encode(SENTENCES, pooling="median")  # type: ignore[call-overload]
     with pytest.raises(ElmoxError, match="at least one sentence"):
         elmo.warm_up([])
     with pytest.raises(ElmoxError, match="expected 'zero' or 'warm'"):

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
@@ -35,16 +37,31 @@ from elmox.inference.language_model import (
 from elmox.inference.layer_choice import Layers, choose_layers
 from elmox.inference.perplexity import NUM_ROWS
 from elmox.inference.runner import Reader
+from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.kernels.linear.int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
 from elmox.model.scalar_mix import Mix
 from elmox.model.state import CarriedState, LstmState
 from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
 
-Text: TypeAlias = str | Sequence[str]  # a raw sentence, or one that has been tokenised
+FloatArray: TypeAlias = NDArray[np.float32]
+Pooling = Literal["mean", "max"]
 StateMode = Literal["zero", "warm"]
+
+
+class EncodeOptions(TypedDict, total=False):
+    """Options that `Elmo.encode` and `Elmo.encode_tokens` share."""
+
+    layers: Layers
+    normalize_embeddings: bool
+    batch_size: int | None
+    batch_tokens: int | None
+    show_progress_bar: bool | None
+    device: str | torch.device | None
+
 
 DTYPES = {
     "float32": torch.float32,
@@ -79,6 +96,7 @@ class Elmo:
 
     def __init__(self, checkpoint: Checkpoint, source: str = "the checkpoint") -> None:
         """Most users call `from_pretrained`. `source` names the checkpoint in error messages."""
+        self._source = source
         self.found = checkpoint.found
         self.config = checkpoint.config
         self.mixes = dict(checkpoint.mixes)
@@ -171,80 +189,197 @@ class Elmo:
         """Move the weights, or change their precision; returns itself."""
         bilm, precision = self.reader.bilm, self.dtype if dtype is None else _dtype(dtype)
         int8 = precision == torch.int8
-        try:
-            where = torch.device(device) if device is not None else self.device
-            if int8:
-                require_int8(where)
-            require_range(bilm, precision)
-            bilm.to(where, torch.float32 if int8 else precision)
-        except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
-            raise ElmoxError(f"device={str(device)!r}: {str(error).splitlines()[0]}") from error
+        # Everything is checked before the first weight moves.
+        where = chosen_device(str(device)) if device is not None else self.device
+        if int8:
+            require_int8(where)
+        require_range(bilm, precision)
+        bilm.to(where, torch.float32 if int8 else precision)
         bilm.int8 = int8
         return self
 
+    @overload  # a string is an iterable of strings, too: the first that matches counts
+    def encode_tokens(  # type: ignore[overload-overlap]
+        self, sentences: str, *, convert_to_tensor: Literal[True], **options: Unpack[EncodeOptions]
+    ) -> Tensor: ...
+    @overload
+    def encode_tokens(  # type: ignore[overload-overlap]
+        self, sentences: str, *, convert_to_numpy: Literal[False], **options: Unpack[EncodeOptions]
+    ) -> Tensor: ...
+    @overload
+    def encode_tokens(  # type: ignore[overload-overlap]
+        self,
+        sentences: str,
+        *,
+        convert_to_tensor: Literal[False] = ...,
+        convert_to_numpy: Literal[True] = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> FloatArray: ...
+    @overload
     def encode_tokens(
         self,
-        sentences: str | Sequence[Text],
+        sentences: Iterable[Text],
+        *,
+        convert_to_tensor: Literal[True],
+        **options: Unpack[EncodeOptions],
+    ) -> list[Tensor]: ...
+    @overload
+    def encode_tokens(
+        self,
+        sentences: Iterable[Text],
+        *,
+        convert_to_numpy: Literal[False],
+        **options: Unpack[EncodeOptions],
+    ) -> list[Tensor]: ...
+    @overload
+    def encode_tokens(
+        self,
+        sentences: Iterable[Text],
+        *,
+        convert_to_tensor: Literal[False] = ...,
+        convert_to_numpy: Literal[True] = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> list[FloatArray]: ...
+    @overload
+    def encode_tokens(
+        self,
+        sentences: Iterable[Text],
+        *,
+        convert_to_tensor: bool = ...,
+        convert_to_numpy: bool = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> list[FloatArray] | list[Tensor]: ...
+    def encode_tokens(
+        self,
+        sentences: Texts,
         *,
         layers: Layers = "average",
+        normalize_embeddings: bool = False,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
+        convert_to_numpy: bool = True,
         device: str | torch.device | None = None,
-    ) -> Any:
-        """A vector for every token.
+    ) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
+        """Return a vector per token.
 
         Args:
-            sentences: strings, which the model's own tokeniser splits, or lists of tokens, which
-                are taken as they are. (A flat list of strings is a list of sentences.)
-            layers: "average", "top", "all", "mix", "mix:NAME", a layer's number or several.
-            batch_size: most sentences in a batch; None for no limit.
-            batch_tokens: most tokens in a batch; None for what suits the device.
-            show_progress_bar: on stderr.
-            convert_to_tensor: tensors on the model's device instead of float32 NumPy arrays.
+            sentences: strings, which the model's own tokenizer splits, or lists of tokens, which
+                are taken as they are; in a list, a generator, an array or a column of a table. A
+                flat list of strings is a list of sentences.
+            layers: "average", "top", "all", "mix", "mix:NAME", one layer's index or several.
+            normalize_embeddings: scale every vector to length 1.
+            batch_size: maximum number of sentences per batch; None for no limit.
+            batch_tokens: maximum number of tokens per batch; None for a default of the device.
+            show_progress_bar: None shows a bar on a terminal or in a notebook if the work is long.
+            convert_to_tensor: return tensors on the model's device instead of float32 arrays.
+            convert_to_numpy: False does the same.
             device: move the model there first.
 
         Returns:
-            For each sentence, in the order given, an array (T, D), or (K, T, D) where `layers` asks
-            for several; an empty sentence has T = 0. For a single string, its array alone.
+            For each sentence, in the order given, an array (T, D), or (K, T, D) if `layers` selects
+            several; an empty sentence has T = 0. For a single string, its array alone.
         """
-        options = BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor)
-        vectors = self._encode(sentences, layers, options, device, finish=lambda own: own)
+        texts = text_list(sentences)
+        if not isinstance(sentences, str):
+            warn_if_tokens(texts)
+        tensors = convert_to_tensor or not convert_to_numpy
+        options = BatchOptions(batch_size, batch_tokens, show_progress_bar, tensors)
+        finish = normalize if normalize_embeddings else _unchanged
+        vectors = self._encode(texts, layers, options, device, finish)
         return vectors[0] if isinstance(sentences, str) else vectors
 
+    @overload
     def encode(
         self,
-        sentences: str | Sequence[Text],
+        sentences: Texts,
+        *,
+        convert_to_tensor: Literal[True],
+        pooling: Pooling = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> Tensor: ...
+    @overload
+    def encode(
+        self,
+        sentences: Texts,
+        *,
+        convert_to_numpy: Literal[False],
+        pooling: Pooling = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> Tensor: ...
+    @overload
+    def encode(
+        self,
+        sentences: Texts,
+        *,
+        convert_to_tensor: Literal[False] = ...,
+        convert_to_numpy: Literal[True] = ...,
+        pooling: Pooling = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> FloatArray: ...
+    @overload
+    def encode(
+        self,
+        sentences: Texts,
+        *,
+        convert_to_tensor: bool = ...,
+        convert_to_numpy: bool = ...,
+        pooling: Pooling = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> FloatArray | Tensor: ...
+    def encode(
+        self,
+        sentences: Texts,
         *,
         layers: Layers = "average",
-        pooling: str = "mean",
+        pooling: Pooling = "mean",
+        normalize_embeddings: bool = False,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
+        convert_to_numpy: bool = True,
         device: str | torch.device | None = None,
-    ) -> Any:
-        """A vector for every sentence: the mean (or max) of its tokens' vectors.
+    ) -> FloatArray | Tensor:
+        """Return a vector per sentence: the mean (or max) of the vectors of its tokens.
+
+        The other arguments are those of `encode_tokens`.
 
         Returns:
-            (N, D), or (N, K, D) where `layers` asks for several; zeros for an empty sentence. For a
-            single string, its vector alone. The other arguments are those of `encode_tokens`.
+            (N, D), or (N, K, D) if `layers` selects several; zeros for an empty sentence. For a
+            single string, its vector alone.
         """
         if pooling not in POOLING:
             raise ElmoxError(f"pooling={pooling!r}: expected {' or '.join(map(repr, POOLING))}")
         pool = POOLING[pooling]
-        options = BatchOptions(batch_size, batch_tokens, show_progress_bar, convert_to_tensor)
+        texts = text_list(sentences)
+        tensors = convert_to_tensor or not convert_to_numpy
+        options = BatchOptions(batch_size, batch_tokens, show_progress_bar, tensors)
+        # The shape of no sentences is that of one empty sentence, less the sentence.
         pooled = self._encode(
+            texts or [[]],
+            layers,
+            options,
+            device,
             # An empty sentence has no mean; its sum is the zeros wanted.
-            sentences, layers, options, device, lambda own: pool(own) if own.shape[-2] else
-            own.sum(-2)
-        )  # fmt: skip
-        if isinstance(sentences, str):
-            return pooled[0]
-        if not pooled:  # the shape of no sentences is that of one empty sentence, less the sentence
-            return self.encode([[]], layers=layers, convert_to_tensor=convert_to_tensor)[:0]
-        return torch.stack(pooled) if convert_to_tensor else np.stack(pooled)
+            finish=lambda vectors: pool(vectors) if vectors.shape[-2] else vectors.sum(-2),
+        )
+        stacked: Any = torch.stack(pooled) if tensors else np.stack(pooled)
+        if normalize_embeddings:
+            stacked = normalize(stacked)
+        vectors: FloatArray | Tensor = stacked[0] if isinstance(sentences, str) else stacked
+        return vectors if texts else vectors[:0]
+
+    @staticmethod
+    def similarity(a: Vectors, b: Vectors) -> Vectors:
+        """Return the cosine of every vector of `a` with every vector of `b`, (N, M).
+
+        Args:
+            a: vectors (N, D), or one vector (D,), as `encode` returns them.
+            b: the same, (M, D) or (D,).
+        """
+        return similarity(a, b)
 
     @cached_property
     def language_model(self) -> LanguageModel:
@@ -253,11 +388,11 @@ class Elmo:
 
     def score(
         self,
-        sentences: str | Sequence[Text],
+        sentences: Texts,
         *,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
     ) -> list[SentenceScore]:
         """Log-probabilities of sentences and of their words, each sentence by itself.
 
@@ -299,10 +434,10 @@ class Elmo:
 
     def evaluate(
         self,
-        sentences: str | Iterable[Text],
+        sentences: Texts,
         *,
         num_rows: int = NUM_ROWS,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
     ) -> Evaluation:
         """Perplexity of running text by the full softmax, and bits per character.
 
@@ -405,15 +540,14 @@ class Elmo:
             return self.reader.zero_state(num_rows)
         return self._warm_state.to(self.device, self.reader.bilm.dtype).expand(num_rows)
 
-    def tokens_of(self, sentences: str | Sequence[Text]) -> list[Sequence[str]]:
-        """Tokenise what is a string, check what is not."""
-        texts = [sentences] if isinstance(sentences, str) else sentences
-        return [self._tokens(number, sentence) for number, sentence in enumerate(texts)]
+    def tokens_of(self, sentences: Texts) -> list[Sequence[str]]:
+        """Tokenize strings, check lists of tokens."""
+        return [self._tokens(row, sentence) for row, sentence in enumerate(text_list(sentences))]
 
     @not_compiled
     def _encode(
         self,
-        sentences: str | Sequence[Text],
+        sentences: list[Text],
         layers: Layers,
         options: BatchOptions,
         device: str | torch.device | None,
@@ -430,18 +564,19 @@ class Elmo:
             finish=finish,
         )
 
-    def _tokens(self, number: int, sentence: Text) -> Sequence[str]:
-        if isinstance(sentence, str):
-            return self._tokenize(sentence)
-        # Kinds first: a loop over tokens would take longer than a GPU takes to embed them.
-        kinds = set(map(type, sentence))
-        if kinds != {str} and not all(issubclass(kind, str) for kind in kinds):
-            wrong = next(token for token in sentence if not isinstance(token, str))
-            raise ElmoxError(
-                f"sentence {number} has the token {wrong!r} ({type(wrong).__name__}): "
-                "a sentence is a string or a list of strings"
-            )
-        return sentence
+    def _tokens(self, row: int, sentence: Text) -> Sequence[str]:
+        return (
+            self._tokenize(sentence) if isinstance(sentence, str) else checked_tokens(row, sentence)
+        )
+
+    def __repr__(self) -> str:
+        lstm = self.config.lstm
+        size = f"{lstm.num_layers} x {lstm.cell_dim} cells"
+        return (
+            f"Elmo({self._source!r}, {self.num_layers} layers of dim {self.dim}, {size}, "
+            f"device={str(self.device)!r}, dtype={str(self.dtype).removeprefix('torch.')!r}, "
+            f"state={self._state!r})"
+        )
 
 
 class StatefulElmo:
@@ -457,12 +592,12 @@ class StatefulElmo:
 
     def encode_tokens(
         self,
-        sentences: Sequence[Text],
+        sentences: Iterable[Text],
         *,
         layers: Layers = "average",
         batch_size: int | None = None,
         batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
     ) -> list[Any]:
         """As `Elmo.encode_tokens`, for the rows of one call; their batching changes nothing."""
@@ -479,6 +614,10 @@ class StatefulElmo:
     def reset(self) -> None:
         """Forget everything: the next call starts afresh."""
         self._carried.reset()
+
+
+def _unchanged(vectors: Any) -> Any:
+    return vectors
 
 
 def _dtype(name: str | torch.dtype) -> torch.dtype:

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from elmox.errors import ElmoxError
 from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice
 from elmox.inference.runner import Destination, Reader
+from elmox.io.progress import token_bar
 from elmox.kernels.derived import weights_fixed
 from elmox.kernels.torch_modes import modes_off
 from elmox.model.bilm import default_window_tokens
@@ -37,7 +37,7 @@ class BatchOptions:
 
     batch_size: int | None = None
     batch_tokens: int | None = None
-    show_progress_bar: bool = False
+    show_progress_bar: bool | None = False
     convert_to_tensor: bool = False
 
     def __post_init__(self) -> None:
@@ -150,7 +150,8 @@ def _read(
         choice = replace(choice, coefficients=choice.coefficients.to(reader.bilm.device))
     limits = _Limits(options, reader)
     lengths = _lengths(sentences) + 2
-    with tqdm(total=len(todo), unit="sentence", disable=not options.show_progress_bar) as progress:
+    num_tokens = int(lengths[todo].sum())
+    with token_bar(num_tokens, options.show_progress_bar) as progress:
         for rows in _batches_that_fit(todo, lengths, limits):
             batch = [sentences[row] for row in rows.tolist()]
             try:
@@ -161,8 +162,9 @@ def _read(
             except torch.OutOfMemoryError:
                 limits.exceeded = True
                 continue
+            read = int(lengths[rows].sum())
             yield rows, destination.out, state
-            progress.update(len(rows))
+            progress.update(read)
 
 
 class _Limits:

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from elmox.errors import ElmoxError
 from elmox.inference.encode import BATCH_TOKENS, BatchOptions
@@ -27,6 +26,7 @@ from elmox.inference.next_word import Spans, next_word_log_probs
 from elmox.inference.perplexity import stream_nll
 from elmox.inference.runner import Reader
 from elmox.inference.text_stream import TextStream
+from elmox.io.progress import token_bar
 from elmox.kernels.derived import weights_fixed
 from elmox.kernels.torch_modes import modes_off
 from elmox.model.checkpoint import Checkpoint, build_softmax
@@ -131,9 +131,9 @@ class LanguageModel:
         marks = np.flatnonzero(stream == END_ID)
         starts, lengths = marks[:-1], np.diff(marks)
         budget = options.batch_tokens or BATCH_TOKENS.get(bilm.device.type, 4096)
-        quiet = not options.show_progress_bar
         found: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
-        with tqdm(total=len(lengths), unit="sentence", disable=quiet) as progress, weights_fixed():
+        bar = token_bar(int(lengths.sum()), options.show_progress_bar)
+        with bar as progress, weights_fixed():
             for batch in plan_batches(lengths, budget, options.batch_size):
                 log_probs, _ = next_word_log_probs(
                     bilm,
@@ -147,7 +147,7 @@ class LanguageModel:
                 require_finite(bool(np.isfinite(scores).all()), "log-probabilities", bilm.dtype)
                 for row, own in zip(batch, np.split(scores, ends, 1), strict=True):
                     found[row] = own.copy()
-                progress.update(len(batch))
+                progress.update(int(lengths[batch].sum()))
         unknown = (stream == UNKNOWN_ID) | (stream >= len(self.vocab))
         return [
             _sentence_score(sentence, own, unknown[mark + 1 : mark + 1 + len(sentence)])
@@ -196,7 +196,7 @@ class LanguageModel:
         ]
 
     def evaluate(
-        self, sentences: Iterable[Sequence[str]], num_rows: int, show_progress_bar: bool = False
+        self, sentences: Iterable[Sequence[str]], num_rows: int, show_progress_bar: bool | None
     ) -> Evaluation:
         """Perplexity of running text; see `Elmo.evaluate`."""
         text = TextStream(self.vocab)
@@ -208,8 +208,7 @@ class LanguageModel:
         if num_rows < 1:
             raise ElmoxError(f"num_rows={num_rows}: expected at least 1")
         stream = text.ids()
-        quiet = not show_progress_bar
-        with tqdm(total=len(stream) - 1, unit="token", disable=quiet) as progress, weights_fixed():
+        with token_bar(len(stream) - 1, show_progress_bar) as progress, weights_fixed():
             nll = stream_nll(
                 self.reader.bilm,
                 self.softmax,

@@ -159,7 +159,4 @@ class ElmoEmbedder:
         sentences = [list(sentence) for sentence in batch]
         # AllenNLP did not run a lone empty sentence; beside others it was its two boundaries.
         read = self.elmo if self._carried is None or sentences == [[]] else self._carried
-        vectors: list[Any] = read.encode_tokens(
-            sentences, layers="all", convert_to_tensor=convert_to_tensor
-        )
-        return vectors
+        return read.encode_tokens(sentences, layers="all", convert_to_tensor=convert_to_tensor)
