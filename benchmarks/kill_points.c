@@ -22,7 +22,7 @@ static long seen = 0;
 static int journal = -1; /* a line for each operation */
 static ssize_t (*real_write)(int, const void *, size_t);
 
-/* Count operations under `path`; kill before number `number` (0: never); write names to `log`. */
+/* Count operations on `path` and what is in it; kill before number `number` (0: never); write names to `log`. */
 void kill_points_arm(const char *path, long number, int log) {
   real_write = dlsym(RTLD_NEXT, "write");
   strncpy(folder, path, sizeof folder - 1);
@@ -32,11 +32,13 @@ void kill_points_arm(const char *path, long number, int log) {
 }
 
 static void before(const char *name, const char *path) {
-  if (!folder[0] || strncmp(path, folder, strlen(folder)) != 0) return;
+  size_t length_of_folder = strlen(folder);
+  if (!length_of_folder || strncmp(path, folder, length_of_folder) != 0) return;
+  if (path[length_of_folder] != '/' && path[length_of_folder] != 0) return;
   long number = __atomic_add_fetch(&seen, 1, __ATOMIC_SEQ_CST);
   if (journal >= 0) {
     char line[PATH_MAX + 64];
-    int length = snprintf(line, sizeof line, "%s %s\n", name, path + strlen(folder));
+    int length = snprintf(line, sizeof line, "%s .%s\n", name, path + length_of_folder);
     real_write(journal, line, length);
   }
   if (countdown && number == countdown) kill(getpid(), SIGKILL);

@@ -220,12 +220,12 @@ def _be_elmox(
     elmox.vectors.embed.default_part_bytes = lambda elmo: SMALL_PART
     elmox.vectors.embed.CHUNK_BYTES = SMALL_PART
     if not exchange:
-        elmox.io.files._renameat2 = lambda: None
+        elmox.io.files._renameat2 = lambda: None  # type: ignore[assignment]
     sys.argv = ["elmox", *(_located(word, inputs, work) for word in words.split())]
     if number is not None:
         journal = os.open(work.with_name("journal"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         arm = ctypes.CDLL(os.environ[LIBRARY]).kill_points_arm
-        arm(os.fsencode(f"{work}/"), ctypes.c_long(number), journal)
+        arm(os.fsencode(work), ctypes.c_long(number), journal)
     elmox.cli.main.run()
 
 

@@ -521,10 +521,10 @@ def test_closed_writer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_kill_at_every_operation_on_files(memory_folder: Path, output: str, force: bool) -> None:
     folder = Path(mkdtemp(dir=memory_folder))
-    write_job(folder / output, 20, LAYOUT)
+    write_job(folder / output, 12, LAYOUT)
     (folder / "sweep").mkdir()
     options = ["--force"] if force else []
-    done = run_job(folder / "sweep", "--sweep", output, "--entries", 20, *options)
+    done = run_job(folder / "sweep", "--sweep", output, "--entries", 12, *options)
     assert done.returncode == 0, done.stderr
     num_kills = int(done.stdout)
     assert num_kills > 15
