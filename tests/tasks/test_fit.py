@@ -75,6 +75,42 @@ def test_a_mix_that_learns_faster(tiny: Path, tmp_path: Path) -> None:
         assert 0 < scores.abs().max() < 0.0011
 
 
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("head", "settings", "hidden"), [10**9]),
+        (("head", "settings", "hidden"), [10**30]),
+        (("head", "tags"), 3),
+        (("recipe", "words", "dim"), 10**9),
+        (("recipe", "words", "filters"), 10**9),
+        (("static_dim",), 10**12),
+    ],
+)
+def test_a_model_that_declares_any_size(
+    where: tuple[str, ...], value: object, fitted_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(fitted_model, model)
+    values = json.loads((model / "config.json").read_text())
+    place = values
+    for key in where[:-1]:
+        place = place[key]
+    assert where[-1] in place
+    place[where[-1]] = value
+    (model / "config.json").write_text(json.dumps(values))
+    if where == ("static_dim",):
+        words = json.loads((model / "words.json").read_text())
+        (model / "words.json").write_text(json.dumps(words | {"static": ["a"]}))
+    with pytest.raises(ElmoxError):
+        read_model(model)
+
+
+@pytest.fixture(scope="module")
+def fitted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fitted")
+    return Path(fit_names(folder, recipe("elmo.model=none", "fit.epochs=1")).best.model)
+
+
 def rates(run: Path) -> list[float]:
     """Of the epochs of a fit."""
     lines = (run / "seed-0" / "metrics.jsonl").read_text().splitlines()
