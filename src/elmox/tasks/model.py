@@ -7,13 +7,15 @@ elmo/              the biLM, where it was learned with the task: a model directo
 """
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from elmox.config import validated
 from elmox.elmo import Elmo
@@ -21,8 +23,8 @@ from elmox.errors import ElmoxError
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.io.tensors import read_tensors, write_tensors
-from elmox.tasks.data.texts import TextBatch, Words
-from elmox.tasks.fit.finetuned import FinetunedElmo
+from elmox.tasks.data.batches.texts import TextBatch, Words
+from elmox.tasks.fit.loop.finetuned import FinetunedElmo
 from elmox.tasks.nn.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
@@ -35,6 +37,7 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WORDS_FILE = "words.json"
 ELMO_FOLDER = "elmo"
+SOME_NUMBERS = 100_000  # that a network may have beside its weights: masks, positions
 
 MODEL = "model"  # what it is called in the folder of its fit
 
@@ -113,8 +116,17 @@ def read_model(path: Path) -> "TaskModel":
     elmo = None
     if description.recipe.elmo.finetune:
         elmo = _read_elmo(path / ELMO_FOLDER, finetuned)
-    model = TaskModel(description, words, elmo=elmo)
     own = read_tensors(path / WEIGHTS_FILE)
+    numbers = sum(tensor.numel() for tensor in own.values())
+    try:
+        with _Bounded(2 * numbers + SOME_NUMBERS, str(path / CONFIG_FILE)):
+            model = TaskModel(description, words, elmo=elmo)
+    except ElmoxError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ElmoxError(
+            f"{path / CONFIG_FILE} does not describe a model of {description.task}: {error!r}"
+        ) from error
     model.load({**own, **model.bilm_weights()}, str(path / WEIGHTS_FILE))
     return model.eval()
 
@@ -130,6 +142,32 @@ def _read_elmo(path: Path, wanted: object) -> Elmo:
             "folder"
         )
     return elmo
+
+
+class _Bounded(TorchFunctionMode):
+    """Networks made inside may have so many numbers in all, whatever a file declares."""
+
+    def __init__(self, most: int, source: str) -> None:
+        super().__init__()
+        self._most, self._left, self._source = most, most, source
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if func in (torch.empty, torch.zeros, torch.ones, torch.full, torch.arange):
+            size = named.get("size", args[0] if args and not isinstance(args[0], int) else args)
+            self._left -= math.prod(size)
+            if self._left < 0:
+                raise ElmoxError(
+                    f"{self._source} describes a model of more than {self._most:,} numbers, far "
+                    f"more than {WEIGHTS_FILE} has"
+                )
+        return func(*args, **named)
 
 
 class TaskModel(nn.Module):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from elmox.tasks.fit.loop.layers import layers_path
+from elmox.tasks.fit.loop.session import Results, fit_task
 from tagged_files import NAMES, Tagged, write_columns
 
 from elmox import open_vectors
 from elmox.errors import ElmoxError
-from elmox.tasks.fit.layers import layers_path
-from elmox.tasks.fit.session import Results, fit_task
 from elmox.tasks.model import is_task_model, read_model
 from elmox.tasks.predictor import Fitted
 from elmox.tasks.recipe import TaskRecipe, task_recipe
@@ -73,6 +73,42 @@ def test_a_mix_that_learns_faster(tiny: Path, tmp_path: Path) -> None:
             torch.testing.assert_close(moved.abs(), torch.full_like(moved, 0.001 * rate))
         scores = dict(model.head.named_parameters())["crf.start_scores"]  # zero before
         assert 0 < scores.abs().max() < 0.0011
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("head", "settings", "hidden"), [10**9]),
+        (("head", "settings", "hidden"), [10**30]),
+        (("head", "tags"), 3),
+        (("recipe", "words", "dim"), 10**9),
+        (("recipe", "words", "filters"), 10**9),
+        (("static_dim",), 10**12),
+    ],
+)
+def test_a_model_that_declares_any_size(
+    where: tuple[str, ...], value: object, fitted_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(fitted_model, model)
+    values = json.loads((model / "config.json").read_text())
+    place = values
+    for key in where[:-1]:
+        place = place[key]
+    assert where[-1] in place
+    place[where[-1]] = value
+    (model / "config.json").write_text(json.dumps(values))
+    if where == ("static_dim",):
+        words = json.loads((model / "words.json").read_text())
+        (model / "words.json").write_text(json.dumps(words | {"static": ["a"]}))
+    with pytest.raises(ElmoxError):
+        read_model(model)
+
+
+@pytest.fixture(scope="module")
+def fitted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fitted")
+    return Path(fit_names(folder, recipe("elmo.model=none", "fit.epochs=1")).best.model)
 
 
 def rates(run: Path) -> list[float]:
@@ -397,7 +433,7 @@ def test_an_interruption_of_the_first_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When its model is written, but not yet how far it is."""
-    from elmox.tasks.fit.loop import _Fit
+    from elmox.tasks.fit.loop.loop import _Fit
 
     chosen = recipe("elmo.model=none", "fit.epochs=2")
     whole = fit_names(tmp_path, chosen, "whole")
@@ -425,8 +461,9 @@ def test_an_interruption_of_the_first_epoch(
 def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
+    from elmox.tasks.fit.loop.layers import stored_layers
+
     from elmox.elmo import Elmo
-    from elmox.tasks.fit.layers import stored_layers
 
     elmos = [Elmo.from_pretrained(tiny, device="cpu") for _ in range(3)]
     path = layers_path(elmos[0], WORDS, tmp_path / "cache")
