@@ -24,17 +24,17 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from elmox.tasks.data.batches.batches import distinct_sentences
-from elmox.tasks.data.batches.texts import Sentence
-from elmox.tasks.fit.loop.layer_batches import StoredLayers
-from elmox.tasks.fit.loop.layers import kept_layers
-from elmox.tasks.fit.loop.session import TaskSession
 from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
 from elmox.io.tensors import digest
+from elmox.tasks.data.batches import distinct_sentences
+from elmox.tasks.data.texts import Sentence
+from elmox.tasks.fit.layer_batches import StoredLayers
+from elmox.tasks.fit.layers import kept_layers
+from elmox.tasks.fit.session import TaskSession
 from elmox.tasks.model import ElmoUsed
 from elmox.tasks.nn.embedder import ElmoShape
 from elmox.tasks.recipe import ElmoRecipe
@@ -295,7 +295,7 @@ class MiniLmSession(TaskSession):
 
 
 def write_layers(minilm: MiniLm, sentences: Sequence[Sentence], path: Path) -> None:
-    """All layers of all sentences in float16, as `elmox.tasks.fit.loop.layers` keeps those of a biLM."""
+    """All layers of all sentences in float16, as `elmox.tasks.fit.layers` keeps those of a biLM."""
     layout = Layout(minilm.num_layers, minilm.dim, "float16")
     with open_writer(path, layout=layout, job={"name": path.name}, about={"model": NAME}) as writer:
         for start in range(writer.num_done, len(sentences), SENTENCES_AT_ONCE):

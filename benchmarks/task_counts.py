@@ -13,9 +13,6 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from elmox.tasks.parsing.task.metrics import score_parse
-from elmox.tasks.srl.task.metrics import score_sentence
-from elmox.tasks.tagging.task.span_f1 import score_spans
 from numpy.typing import NDArray
 
 from elmox.probes.bootstrap import Interval
@@ -23,6 +20,9 @@ from elmox.tasks.base import Task
 from elmox.tasks.coref.metrics import score_document
 from elmox.tasks.metrics.accuracy import score_tags
 from elmox.tasks.metrics.tally import Tally
+from elmox.tasks.parsing.metrics import score_parse
+from elmox.tasks.srl.metrics import score_sentence
+from elmox.tasks.tagging.span_f1 import score_spans
 
 Counts: TypeAlias = list[list[float]]  # K numbers for each example
 Scorer: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # (..., K) -> (...)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from elmox.tasks.fit.loop.session import SeedResult, TaskSession
 from minilm import MiniLmSession, minilm_folder
 from task_counts import counts_of
 from task_plan import COLUMNS, TASKS
@@ -15,6 +14,7 @@ from task_records import Fit, Setup, recipe_values
 from elmox.bench.machine import machine_facts
 from elmox.elmo import chosen_device
 from elmox.io.files import atomic_write, read_json
+from elmox.tasks.fit.session import SeedResult, TaskSession
 
 MB = 10**6
 

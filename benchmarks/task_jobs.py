@@ -24,7 +24,7 @@ from task_studies import (
 )
 
 if TYPE_CHECKING:
-    from elmox.tasks.fit.loop.ablation import Study
+    from elmox.tasks.fit.ablation import Study
 
 SCRIPT = Path(__file__).with_name("tasks.py")
 TICK = 0.2  # seconds between looks at the processes

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from elmox.tasks.fit.loop.ablation import Ablation
 from task_commands import without_absolute_paths
 from task_counts import SAMPLES
 from task_plan import COLUMNS, TASKS
@@ -31,6 +30,7 @@ from task_summary import (
 
 from elmox.bench.machine import machine_line
 from elmox.io.files import atomic_write, to_json
+from elmox.tasks.fit.ablation import Ablation
 
 NOT_YET = "not yet run"
 NONE = "-"

@@ -20,8 +20,8 @@ from task_records import Fit, Setup, check_made_with, recipe_values
 from elmox.io.files import atomic_write, read_json, to_json
 
 if TYPE_CHECKING:
-    from elmox.tasks.fit.loop.ablation import Study, Variant
-    from elmox.tasks.fit.loop.session import TaskSession
+    from elmox.tasks.fit.ablation import Study, Variant
+    from elmox.tasks.fit.session import TaskSession
 
 
 def table_path(work: Path, task: str, study: str) -> Path:
@@ -36,7 +36,7 @@ def setup_path(work: Path, task: str, study: str) -> Path:
 
 def variants_of(study: "Study") -> "list[Variant]":
     """What a study compares."""
-    from elmox.tasks.fit.loop.ablation import STUDIES
+    from elmox.tasks.fit.ablation import STUDIES
 
     return STUDIES[study]
 
@@ -60,7 +60,7 @@ def fits_folder(setup: Setup, task: str) -> Path:
 
 def fits_path(setup: Setup, task: str, variant: "Variant") -> Path:
     """Of a variant's fits, which other studies of the task may have too."""
-    from elmox.tasks.fit.loop.ablation import variant_folder
+    from elmox.tasks.fit.ablation import variant_folder
 
     return variant_folder(setup.study_recipe(task), variant, fits_folder(setup, task))
 
@@ -94,7 +94,7 @@ def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_
     On little data also one that the table leaves out, as another share is the same examples: which
     those are, only the data tells. A share of which nothing can be learned is refused.
     """
-    from elmox.tasks.fit.loop.ablation import fit_variant
+    from elmox.tasks.fit.ablation import fit_variant
 
     session = _begun(setup, task, study, num_seeds)
     recipe, folder = setup.study_recipe(task), fits_folder(setup, task)
@@ -103,11 +103,10 @@ def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_
 
 def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
     """Fit all variants that are not there yet, and write table and pictures."""
-    from elmox.tasks.fit.loop.ablation import ablate
-
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.cli.ablate import write_study
     from elmox.elmo import chosen_device
+    from elmox.tasks.fit.ablation import ablate
 
     if is_study_done(setup, task, study, num_seeds):
         return
@@ -131,7 +130,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
 
 def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSession":
     """The task's files read, and what the study is made with kept."""
-    from elmox.tasks.fit.loop.session import TaskSession
+    from elmox.tasks.fit.session import TaskSession
 
     is_study_done(setup, task, study, num_seeds)  # refuses another recipe or biLM
     recipe = setup.study_recipe(task)

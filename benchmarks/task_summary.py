@@ -7,7 +7,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from elmox.tasks.fit.loop.ablation import Ablation
 from task_counts import intervals
 from task_encoders import Use, check_same_encoders
 from task_plan import COLUMNS, STUDIED, STUDIES, TASKS, TaskPlan
@@ -18,6 +17,7 @@ from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
 from elmox.probes.bootstrap import Interval
+from elmox.tasks.fit.ablation import Ablation
 
 WITHOUT, BARE, MIX, ORIGINAL = "none", "layer0", "mix", "original"
 OTHERS = ("minilm-mix", "minilm-top")

@@ -23,8 +23,8 @@ from elmox.errors import ElmoxError
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.io.tensors import read_tensors, write_tensors
-from elmox.tasks.data.batches.texts import TextBatch, Words
-from elmox.tasks.fit.loop.finetuned import FinetunedElmo
+from elmox.tasks.data.texts import TextBatch, Words
+from elmox.tasks.fit.finetuned import FinetunedElmo
 from elmox.tasks.nn.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from elmox.tasks.fit.loop.layers import layers_path
-from elmox.tasks.fit.loop.session import Results, fit_task
 from tagged_files import NAMES, Tagged, write_columns
 
 from elmox import open_vectors
 from elmox.errors import ElmoxError
+from elmox.tasks.fit.layers import layers_path
+from elmox.tasks.fit.session import Results, fit_task
 from elmox.tasks.model import is_task_model, read_model
 from elmox.tasks.predictor import Fitted
 from elmox.tasks.recipe import TaskRecipe, task_recipe
@@ -433,7 +433,7 @@ def test_an_interruption_of_the_first_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When its model is written, but not yet how far it is."""
-    from elmox.tasks.fit.loop.loop import _Fit
+    from elmox.tasks.fit.loop import _Fit
 
     chosen = recipe("elmo.model=none", "fit.epochs=2")
     whole = fit_names(tmp_path, chosen, "whole")
@@ -461,9 +461,8 @@ def test_an_interruption_of_the_first_epoch(
 def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from elmox.tasks.fit.loop.layers import stored_layers
-
     from elmox.elmo import Elmo
+    from elmox.tasks.fit.layers import stored_layers
 
     elmos = [Elmo.from_pretrained(tiny, device="cpu") for _ in range(3)]
     path = layers_path(elmos[0], WORDS, tmp_path / "cache")
