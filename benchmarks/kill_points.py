@@ -60,11 +60,19 @@ FIT = (
 
 # The later ones are imported by torch and by elmox when they are first used.
 IMPORTED = (
-    "elmox.vectors.embed", "elmox.cli.main", "elmox.pretrained.ai2", "elmox.tasks.fit.session",
-    "elmox.training.loop", "elmox.training.corpus.prepare", "pyarrow.parquet",
-    "pydantic.dataclasses", "safetensors.torch", "torch._dynamo", "torch.fx.experimental.symbolic_shapes",
+    "elmox.vectors.embed",
+    "elmox.cli.main",
+    "elmox.pretrained.ai2",
+    "elmox.tasks.fit.session",
+    "elmox.training.loop",
+    "elmox.training.corpus.prepare",
+    "pyarrow.parquet",
+    "pydantic.dataclasses",
+    "safetensors.torch",
+    "torch._dynamo",
+    "torch.fx.experimental.symbolic_shapes",
     "torch.utils._device",
-)  # fmt: skip
+)
 
 Tree = dict[str, bytes | None]
 
