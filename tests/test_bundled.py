@@ -221,3 +221,17 @@ def test_the_source_distribution_holds_it_too() -> None:
     files = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
     assert {str(file.relative_to(ROOT)) for file in MODEL.iterdir()} <= files
     assert "recipes/english-small.toml" in files  # the documentation's tests run on them
+
+
+def test_gaps_are_filled_with_words_that_make_sense() -> None:
+    """Not with the most frequent ones: both sides count, and the frequency of a word does not."""
+    elmo = Elmo.from_pretrained()
+    answers = {
+        "He opened the ___ and walked out.": "door",
+        "The band released their first ___ in 1994.": "album",
+    }
+    for sentence, expected in answers.items():
+        assert elmo.predict(sentence, k=1)[0].word == expected
+    drinks = {word for word, _ in elmo.predict("She drank a cup of ___.", k=5)}
+    assert drinks & {"wine", "tea", "beer", "water", "coffee"}
+    assert '"' not in drinks

@@ -421,8 +421,9 @@ class Elmo:
             position: of the word in question, counted from 0; the word there is not looked at. Its
                 number of words is the place after the last one. None: where the token `___` is.
             k: how many words.
-            direction: "left" looks at the words to its left, "right" at those to its right, "both"
-                multiplies the two probabilities of each word and makes them sum to 1 again.
+            direction: "left" uses the words to its left, "right" those to its right. "both"
+                multiplies the two probabilities of each word, divides by the word's frequency
+                (Zipf's law, from its rank in the vocabulary) and makes them sum to 1 again.
 
         Returns:
             Words of the softmax's vocabulary, likeliest first. `<S>`, `</S>` and `<UNK>` are left

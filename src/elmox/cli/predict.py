@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Predict a word: the likeliest ones and their probabilities, a line each.
 
-    With both directions, the two probabilities of each word are multiplied. <S>, </S> and <UNK> are
-    left out: the probabilities of all other words of the vocabulary sum to 1.
+    With both directions, the two probabilities of each word are multiplied and divided by its
+    frequency. <S>, </S> and <UNK> are left out: the probabilities of all other words sum to 1.
     """
     from elmox.elmo import Elmo
 

@@ -88,6 +88,14 @@ def position_of_blank(sentence: Sequence[str]) -> int:
 
 
 @torch.inference_mode(False)
+def zipf_log_probs(num_words: int) -> Tensor:
+    """Return the log frequency (V,) of words in falling order of count, by Zipf's law.
+
+    Vocabularies are in that order but hold no counts. The shift of the ranks is Mandelbrot's.
+    """
+    return -(torch.arange(num_words, dtype=torch.float64) + 2.7).log()
+
+
 def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageModel":
     """Put a checkpoint's softmax, which is read and checked now, behind its biLM."""
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
@@ -186,9 +194,14 @@ class LanguageModel:
         wanted = context.get(direction) or context["left"] + context["right"]
         log_probs: Tensor = self.softmax.log_probs(torch.stack(wanted))
         require_finite(log_probs.isfinite().all(), "log-probabilities", self.reader.bilm.dtype)
-        # <UNK> stands for so many words that it would hide all others, the more so when squared.
+        total = log_probs.sum(0)
+        if len(wanted) == 2:
+            # p(w | left, right) = p(w | left) p(w | right) / p(w), if the sides are independent given
+            # w. Without the division frequent words win everywhere: quotes, commas, articles.
+            total = total - zipf_log_probs(len(total)).to(total)
+        # <UNK> stands for so many words that it would hide all others.
         first = len(SPECIAL_WORDS)
-        total = log_probs[:, first:].sum(0)
+        total = total[first:]
         probabilities, places = total.softmax(0).topk(min(k, len(total)))
         return [
             Prediction(self.vocab.words[first + place], probability)
