@@ -196,8 +196,8 @@ class LanguageModel:
         require_finite(log_probs.isfinite().all(), "log-probabilities", self.reader.bilm.dtype)
         total = log_probs.sum(0)
         if len(wanted) == 2:
-            # p(w | left, right) = p(w | left) p(w | right) / p(w), if the sides are independent given
-            # w. Without the division frequent words win everywhere: quotes, commas, articles.
+            # p(w | left, right) = p(w | left) p(w | right) / p(w), if the sides are independent
+            # given w. Without the division frequent words win: quotes, commas, articles.
             total = total - zipf_log_probs(len(total)).to(total)
         # <UNK> stands for so many words that it would hide all others.
         first = len(SPECIAL_WORDS)
