@@ -71,6 +71,20 @@ def test_a_model_with_a_softmax_keeps_its_words(
     assert code == 0, err
 
 
+def test_a_worse_model_is_not_handed_over(model: Path, domain: Path, tmp_path: Path) -> None:
+    """A rate at which everything is forgotten: the result is the model that it started from."""
+    before, out = load_checkpoint(model), tmp_path / "out"
+    wild = replace(QUICK, lr=3.0)
+    found = finetune(before, [str(domain)], out, prepare=PREPARE, options=wild, device="cpu")
+    assert found.before is not None
+    assert found.after is not None
+    assert found.after > found.before
+    assert not found.improved
+    after = load_checkpoint(out / "model")
+    assert all((after.tensors[n] == before.tensors[n]).all() for n in before.tensors)
+    assert json.loads((out / "report.json").read_text())["improved"] is False
+
+
 def test_a_legacy_file_gets_a_softmax_first(
     model: Path, domain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,8 +63,8 @@ def command(
 ) -> None:
     """Fine-tune a biLM on a domain's text; reports held-out perplexity before and after.
 
-    OUT/model is the result. A model without a softmax gets a new one, which is trained first while
-    the rest stands still.
+    OUT/model is the better one of the fine-tuned model and the one it started from. A model without
+    a softmax gets a new one, which is trained first while the other weights are frozen.
     """
     from elmox.pretrained.load import load_checkpoint
     from elmox.training.corpus.prepare import PrepareOptions
@@ -100,6 +100,12 @@ def command(
         typer.echo(json.dumps(asdict(found)))
     else:
         typer.echo(f"perplexity before {_number(found.before)}, after {_number(found.after)}")
+        if not found.improved:
+            typer.echo(
+                "elmox: the perplexity did not fall, so the result is the model it started from: "
+                "lower --lr, or give more text",
+                err=True,
+            )
         typer.echo(f"{out / 'model'}")
 
 

@@ -88,6 +88,8 @@ class FinetuneReport:
         new_softmax: whether the softmax had to be trained first.
         num_carried: its rows that were carried over from the old one.
         model: the result.
+        improved: whether the held-out perplexity fell; otherwise `model` is what training started
+            from.
         signal: what interrupted it, if anything did.
     """
 
@@ -98,6 +100,7 @@ class FinetuneReport:
     new_softmax: bool
     num_carried: int
     model: str
+    improved: bool = True
     signal: int | None = None
 
 
@@ -168,7 +171,11 @@ def finetune(
         outcome = go(whole, out / "run")
         found = replace(found, after=outcome.best_perplexity, signal=outcome.signal)
         if found.signal is None:
-            _finish(found, out, "best" if corpus.valid else "last", hdf5, force=resume)
+            best = out / "run" / ("best" if corpus.valid else "last")
+            if found.before is not None and found.after is not None and found.after > found.before:
+                best = Path(whole.model.start)
+                found = replace(found, improved=False)
+            _finish(found, best, out, hdf5, force=resume)
         return found
 
 
@@ -364,9 +371,9 @@ def _rehearse_ai2(start: Checkpoint, hdf5: Path, out: Path) -> None:
             ) from error
 
 
-def _finish(found: FinetuneReport, out: Path, name: str, hdf5: Path | None, force: bool) -> None:
-    """Write the result, in AI2's format too if asked, and the report."""
-    best = load_checkpoint(out / "run" / name)
+def _finish(found: FinetuneReport, source: Path, out: Path, hdf5: Path | None, force: bool) -> None:
+    """Write the model at `source` as the result, in AI2's format too if asked, and the report."""
+    best = load_checkpoint(source)
     write_directory(best, out / "model", force=True)
     if hdf5 is not None:
         write_ai2(best, hdf5, force)
