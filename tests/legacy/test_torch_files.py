@@ -50,7 +50,7 @@ def test_a_module(zipped: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [torch.zeros(2), [torch.zeros(2)], {"a": 1}, {1: torch.ones(1)}])
 def test_other_content(value: object, zipped: bool, tmp_path: Path) -> None:
     torch.save(value, tmp_path / "a.th", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(ElmoxError, match="a.th is not a file of plain tensors"):
+    with pytest.raises(ElmoxError, match=r"a\.th is not a file of plain tensors"):
         load_plain_tensors(tmp_path / "a.th", "a.th")
 
 
