@@ -6,16 +6,16 @@ import sys
 import threading
 from pathlib import Path
 
+import fork_job
 import pytest
 
 from elmox.kernels.fork_gate import ForkGate
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-HERE = Path(__file__).parent
 
 
 def test_children_can_encode(tiny: Path) -> None:
-    command = [sys.executable, str(HERE / "fork_job.py"), str(tiny), "40"]
+    command = [sys.executable, fork_job.__file__, str(tiny), "40"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "0 of 40 children failed\n", done.stderr
 
