@@ -23,7 +23,7 @@ NUM_BYTE_CHARACTERS = 262  # 256 bytes, 5 special marks, and row 0 for the paddi
 # Far beyond any model, and little enough to work with: a file can declare any number.
 MAX_PARTS = 1000  # layers, highways, filter banks
 MAX_CHARACTERS = 1000  # slots of a spelling
-MAX_DIM = 2**31  # of anything; the arrays must be there too
+MAX_DIM = 2**48  # of anything; the arrays must be there too
 
 
 def _require(condition: bool, name: str, given: object, expected: str) -> None:

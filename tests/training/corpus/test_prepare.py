@@ -475,7 +475,7 @@ def test_command(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--workers", 0], "expected at least 1"),
         (["--tokenizer", "moses"], "unknown tokenizer 'moses'"),
         (["--vocab", "TEXT", "--vocab-size", 9], "taken as it stands"),
-        (["--vocab", "nowhere"], "nowhere cannot be read"),
+        (["--vocab", "nowhere"], "nowhere does not exist"),
         (["nowhere"], "nowhere does not exist"),
         (["--out", "TEXT", "--force"], "not a directory"),
     ],
