@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,6 +10,19 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in subprocesses
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait leave the core to others
+
+
+def pytest_configure() -> None:
+    """Import Triton so that its kernels can run in the interpreter, where there is no GPU.
+
+    It reads the variable once: an import by torch's compiler in some test would come too early.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        with pytest.MonkeyPatch.context() as patch, suppress(ImportError):
+            patch.setenv("TRITON_INTERPRET", "1")
+            import triton  # noqa: F401
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -152,7 +152,7 @@ def test_a_card_that_cannot_be_read(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "latin.md").write_bytes(b"na\xefve")
-    for name, says in (("missing.md", "No such file"), ("latin.md", "not UTF-8")):
+    for name, says in (("missing.md", "does not exist"), ("latin.md", "not UTF-8")):
         arguments = ["convert", full, tmp_path / "out", "--card", tmp_path / name]
         assert_one_line(*run_here(arguments, capsys), name, says)
     assert not (tmp_path / "out").exists()

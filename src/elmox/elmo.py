@@ -190,9 +190,9 @@ class Elmo:
         bilm, precision = self.reader.bilm, self.dtype if dtype is None else _dtype(dtype)
         int8 = precision == torch.int8
         # Everything is checked before the first weight moves.
-        where = chosen_device(str(device)) if device is not None else self.device
         if int8:
-            require_int8(where)
+            require_int8(str(device or self.device))
+        where = chosen_device(str(device)) if device is not None else self.device
         require_range(bilm, precision)
         bilm.to(where, torch.float32 if int8 else precision)
         bilm.int8 = int8

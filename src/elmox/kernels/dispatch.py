@@ -38,7 +38,7 @@ _FORCED = ("", "torch", "pointwise")
 def lstm_kernel(weights: LstmWeights, int8: bool = False) -> LstmKernel:
     """The fastest kernel for where these weights are; with `int8`, the one in 8-bit integers."""
     if int8:
-        require_int8(weights.input_weight.device)
+        require_int8(str(weights.input_weight.device))
         return PackedLstm(weights, Int8Linear)
     if can_pack(weights.input_weight):
         return PackedLstm(weights)

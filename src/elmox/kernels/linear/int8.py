@@ -26,9 +26,9 @@ def why_not_int8() -> str | None:
     return None if error < 0.02 else "oneDNN's 8-bit products are wrong on this machine"
 
 
-def require_int8(device: torch.device) -> None:
+def require_int8(device: str) -> None:
     """Raise an `ElmoxError` where 8-bit integers cannot be used."""
-    if device.type != "cpu":
+    if device.partition(":")[0] != "cpu":
         raise ElmoxError(
             f"dtype='int8' on device='{device}': int8 is for CPUs; on a GPU use 'bfloat16'"
         )
