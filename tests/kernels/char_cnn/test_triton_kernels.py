@@ -103,7 +103,10 @@ def compare(config: CharCnnConfig, spelling: Spelling, dtype: torch.dtype, trimm
         check(mine, theirs, dtype, name, least=0.1)  # sums of numbers of about 1, which may cancel
     with torch.no_grad():
         again = kernels(char_cnn.to(dtype), ids, lengths)
-    assert torch.equal(again, found.detach())
+    if DEVICE == "cuda":
+        assert torch.equal(again, found.detach())
+    else:  # the interpreter's products are NumPy's, whose last bits may depend on alignment
+        torch.testing.assert_close(again, found.detach(), rtol=1e-6, atol=1e-6)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
