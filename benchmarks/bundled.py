@@ -14,7 +14,7 @@ running text, read line by line as `elmox eval` reads it:
 The three evaluations take most of the time; `--words` makes do with the beginning of the text.
 
     python benchmarks/bundled.py runs/english-small/best                  # and the bundled model
-    python benchmarks/bundled.py runs/mine/best my-model --text text.txt --tokenised
+    python benchmarks/bundled.py runs/mine/best my-model --text text.txt --tokenized
 """
 
 import argparse
@@ -70,10 +70,10 @@ class Limit:
     held: bool
 
 
-def read_sentences(path: Path | None, tokenised: bool, elmo: Elmo) -> Iterator[list[str]]:
+def read_sentences(path: Path | None, tokenized: bool, elmo: Elmo) -> Iterator[list[str]]:
     """The sentences of a text, in its order."""
     for line in running_english(path).splitlines():
-        pieces = [line.split()] if tokenised else [elmo.tokenize(s) for s in split_sentences(line)]
+        pieces = [line.split()] if tokenized else [elmo.tokenize(s) for s in split_sentences(line)]
         yield from (tokens for tokens in pieces if tokens)
 
 
@@ -134,7 +134,7 @@ def measure(full: Path, stored: Path, arguments: argparse.Namespace) -> dict[str
     """Everything, as JSON has it."""
     whole = Elmo.from_pretrained(full, device="cpu")
     half = Elmo.from_pretrained(stored, device="cpu")
-    text = list(read_sentences(arguments.text, arguments.tokenised, half))
+    text = list(read_sentences(arguments.text, arguments.tokenized, half))
     some, evaluated = first_words(text, arguments.vectors), first_words(text, arguments.words)
     before, after = layers_of(whole, some), layers_of(half, some)
     found: dict[str, Any] = {
@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument("full", type=Path, help="a model directory in float32")
     parser.add_argument("stored", type=Path, nargs="?", help="in float16; the bundled by default")
     parser.add_argument("--text", type=Path, help="running English, plain or .xz")
-    parser.add_argument("--tokenised", action="store_true", help="it has a sentence per line")
+    parser.add_argument("--tokenized", action="store_true", help="it has a sentence per line")
     parser.add_argument("--vectors", type=int, default=50_000, help="words to compare vectors of")
     parser.add_argument("--words", type=int, help="words to evaluate; all by default")
     parser.add_argument("--repeats", type=int, default=5, help="processes that load the model")

@@ -19,7 +19,7 @@ from elmox.plots import save_picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73")
+COLORS = ("#0072B2", "#E69F00", "#009E73")
 
 
 def read_run(path: Path) -> list[dict[str, Any]]:
@@ -28,22 +28,22 @@ def read_run(path: Path) -> list[dict[str, Any]]:
 
 
 def draw(runs: dict[str, list[dict[str, Any]]]) -> "Figure":
-    """Held-out perplexity above, the loss of training below; a colour a run."""
+    """Held-out perplexity above, the loss of training below; a color a run."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.5, 6.0), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
-    for (name, lines), colour in zip(runs.items(), COLOURS, strict=False):
+    for (name, lines), color in zip(runs.items(), COLORS, strict=False):
         held_out = [line for line in lines if "perplexity" in line]
         training = [line for line in lines if "sampled_loss" in line]
         epochs = {line["step"]: line["epoch"] for line in training}
         above.plot(
             [epochs[line["step"]] for line in held_out], [line["perplexity"] for line in held_out],
-            marker="o", color=colour, label=name,
+            marker="o", color=color, label=name,
         )  # fmt: skip
         below.plot(
             [line["epoch"] for line in training], [line["sampled_loss"] for line in training],
-            color=colour, linewidth=1,
+            color=color, linewidth=1,
         )  # fmt: skip
         last = held_out[-1]
         above.annotate(

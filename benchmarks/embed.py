@@ -1,6 +1,6 @@
 """Tokens per second of embedding running English on a CPU, side by side with AllenNLP's own Elmo.
 
-Both read the same tokenised sentences from the same random checkpoint in the same process, with the
+Both read the same tokenized sentences from the same random checkpoint in the same process, with the
 same torch and threads, from token lists to the average of the layers: in batches of the same number
 of sentences, and one sentence at a time. elmox's word cache is empty at the start ("cold"); the
 figure with a filled cache ("warm") is a column of its own. AllenNLP gets the batches in the order
@@ -37,7 +37,7 @@ DTYPES = ("float32", "int8")
 
 
 def sentences_of(text: str, elmo: Elmo, number: int) -> Sentences:
-    """The first sentences of a running text, tokenised."""
+    """The first sentences of a running text, tokenized."""
     return [tokens for s in split_sentences(text) if (tokens := elmo.tokenize(s))][:number]
 
 

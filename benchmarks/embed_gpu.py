@@ -1,13 +1,13 @@
 """Embedding on a GPU: tokens per second to its memory, and bytes per second to the disk.
 
-To memory: `encode_tokens(..., layers="all", convert_to_tensor=True)` on tokenised sentences, with
+To memory: `encode_tokens(..., layers="all", convert_to_tensor=True)` on tokenized sentences, with
 an empty word cache ("cold") and a filled one ("warm"). To the disk: `embed_file`, which is what
 `elmox embed` runs, all layers in float16, beside a plain sequential write of the same number of
 bytes to the same disk with the same care (an fsync every 256 MB), in turns. Random weights of the
 original size in bfloat16.
 
     python benchmarks/embed_gpu.py                              # running English, as in embed.py
-    python benchmarks/embed_gpu.py --tokens tokens.txt          # a tokenised sentence per line
+    python benchmarks/embed_gpu.py --tokens tokens.txt          # a tokenized sentence per line
 
 A million tokens are 6 GB on the disk, three times that for HDF5 while it is being made; everything
 is removed again. `--scratch` says where.
@@ -135,7 +135,7 @@ def shorten(
 
 
 def read_sentences(elmo: Elmo, path: Path | None) -> list[list[str]]:
-    """Tokenised sentences, a line each, or running English through the model's own tokeniser."""
+    """Tokenized sentences, a line each, or running English through the model's own tokenizer."""
     if path is not None:
         return [line.split() for line in path.read_text("utf-8").splitlines() if line.strip()]
     return [tokens for s in split_sentences(running_english()) if (tokens := elmo.tokenize(s))]
@@ -144,7 +144,7 @@ def read_sentences(elmo: Elmo, path: Path | None) -> list[list[str]]:
 def main() -> None:
     """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=Path, help="a tokenised sentence per line")
+    parser.add_argument("--tokens", type=Path, help="a tokenized sentence per line")
     parser.add_argument("--size", default="original")
     parser.add_argument("--batch-tokens", type=int, nargs="*", default=[2**16, 2**17, 2**19])
     parser.add_argument("--repeats", type=int, default=3)
@@ -173,7 +173,7 @@ def main() -> None:
         f"{torch.__version__}. Random weights of the {args.size} size in bfloat16, all layers. "
         "Made by `python benchmarks/embed_gpu.py`.",
         "",
-        f"Tokens per second to device memory: {len(sentences):,} tokenised sentences, "
+        f"Tokens per second to device memory: {len(sentences):,} tokenized sentences, "
         f"{sum(map(len, sentences)):,} tokens, medians of {args.repeats}.",
         "",
         "| tokens in a batch | cold cache | warm cache |",

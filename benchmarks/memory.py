@@ -1,6 +1,6 @@
 """Peak memory of `elmox embed`: it must not depend on the size of the input.
 
-Runs the command in a process of its own on a little and on a lot of running English, a tokenised
+Runs the command in a process of its own on a little and on a lot of running English, a tokenized
 sentence per line; on one raw line; and on one line that is a single sentence. The model has random
 weights of the small size; all layers are written in float16.
 
@@ -79,13 +79,13 @@ def prepare(folder: Path, text: Path | None, arguments: argparse.Namespace) -> N
 
     write_directory(random_checkpoint("small"), folder / "model")
     running, tokenize = running_english(text), get_tokenizer("treebank")
-    tokenised = (" ".join(tokens) for s in sentences(running) if (tokens := tokenize(s)))
+    tokenized = (" ".join(tokens) for s in sentences(running) if (tokens := tokenize(s)))
     for size in arguments.sizes:
-        (folder / f"lines-{size}.txt").write_text(take(tokenised, size, "\n"), "utf-8")
+        (folder / f"lines-{size}.txt").write_text(take(tokenized, size, "\n"), "utf-8")
     for size in arguments.raw_line:
         (folder / f"raw-{size}.txt").write_text(take(sentences(running), size, " "), "utf-8")
     for size in arguments.sentence:
-        (folder / f"sentence-{size}.txt").write_text(take(tokenised, size, " "), "utf-8")
+        (folder / f"sentence-{size}.txt").write_text(take(tokenized, size, " "), "utf-8")
 
 
 def measure(case: Case, folder: Path) -> Result:

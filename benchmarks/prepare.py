@@ -1,4 +1,4 @@
-"""Tokens per second and peak memory of `elmox prepare`, for tokenised and for running English.
+"""Tokens per second and peak memory of `elmox prepare`, for tokenized and for running English.
 
 Runs the command, its start counted, in a process of its own, and adds up the time and memory of
 all its processes. The text four times over has the same words: it must not take more memory.
@@ -53,15 +53,15 @@ def main() -> None:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        raw, tokenised = write_texts(folder, args.text, args.tokens)
-        compressed = folder / "tokenised.gz"
-        compressed.write_bytes(gzip.compress(tokenised.read_bytes(), 6))
+        raw, tokenized = write_texts(folder, args.text, args.tokens)
+        compressed = folder / "tokenized.gz"
+        compressed.write_bytes(gzip.compress(tokenized.read_bytes(), 6))
         results = []
         for workers in args.workers:
             results += [
-                measure("tokenised", [tokenised], workers),
-                measure("tokenised, four times over", [tokenised] * 4, workers),
-                measure("tokenised, .gz", [compressed], workers),
+                measure("tokenized", [tokenized], workers),
+                measure("tokenized, four times over", [tokenized] * 4, workers),
+                measure("tokenized, .gz", [compressed], workers),
                 measure("running text (`--raw`)", [raw], workers, "--raw"),
             ]
     text = table(results, load)
@@ -71,18 +71,18 @@ def main() -> None:
 
 
 def write_texts(folder: Path, path: Path | None, num_tokens: int) -> tuple[Path, Path]:
-    """Write about so many tokens of running English, as it is and tokenised."""
+    """Write about so many tokens of running English, as it is and tokenized."""
     tokenize = get_tokenizer("treebank")
     written = 0
-    with (folder / "raw").open("w") as raw, (folder / "tokenised").open("w") as tokenised:
+    with (folder / "raw").open("w") as raw, (folder / "tokenized").open("w") as tokenized:
         for paragraph in paragraphs(path):
             raw.write(f"{paragraph}\n")
             sentences = [tokenize(sentence) for sentence in split_sentences(paragraph)]
-            tokenised.writelines(f"{' '.join(sentence)}\n" for sentence in sentences or [[]])
+            tokenized.writelines(f"{' '.join(sentence)}\n" for sentence in sentences or [[]])
             written += sum(map(len, sentences))
             if written >= num_tokens:
                 break
-    return folder / "raw", folder / "tokenised"
+    return folder / "raw", folder / "tokenized"
 
 
 def paragraphs(path: Path | None) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Any
 from machine import RESULTS, running_english
 
 from elmox.bench.machine import machine_facts, machine_line
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.text.sentences import split_sentences
 
 MINUTES = 10  # in which a fit should be as good as done
@@ -41,7 +41,7 @@ def fitting(run: Path, metric: str) -> dict[str, Any]:
     }
 
 
-def tagging(fitted: Fitted, text: str, repeats: int) -> dict[str, Any]:
+def tagging(fitted: TaskPredictor, text: str, repeats: int) -> dict[str, Any]:
     """Words a second: the median, the slowest and the fastest of the repeats."""
 
     def run() -> int:
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the results")
     arguments = parser.parse_args()
-    fitted = Fitted.load(arguments.run / "model", device="cpu")
+    fitted = TaskPredictor.load(arguments.run / "model", device="cpu")
     text = " ".join(running_english(arguments.text).split(" ")[: arguments.words])
     found = {
         "machine": machine_facts(fitted.model.device),

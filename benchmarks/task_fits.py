@@ -12,7 +12,7 @@ from task_plan import COLUMNS, TASKS
 from task_records import Fit, Setup, recipe_values
 
 from elmox.bench.machine import machine_facts
-from elmox.elmo import chosen_device
+from elmox.elmo import resolve_device
 from elmox.io.files import atomic_write, read_json
 from elmox.tasks.fit.session import SeedResult, TaskSession
 
@@ -84,7 +84,7 @@ def _measured(fit: Fit, setup: Setup, seconds: float) -> dict[str, Any]:
         earlier = read_json(trial)
         if earlier["seconds"] == seconds:
             return {name: earlier[name] for name in ("host_mb", "gpu_mb", "beside", "machine")}
-    device = chosen_device(setup.device)
+    device = resolve_device(setup.device)
     on_gpu = device.type == "cuda"
     return {
         "host_mb": _peak_mb(),

@@ -198,7 +198,7 @@ def run_jobs(
             if not running:
                 return not failed
             time.sleep(TICK)
-        _say("the time is over, and more is left to do: run the same again to go on")
+        _log("the time is over, and more is left to do: run the same again to go on")
         return not failed
 
 
@@ -231,10 +231,10 @@ def _ended_with_us(running: dict[str, subprocess.Popen[bytes]]) -> Iterator[None
 def _say_how(name: str, code: int, seconds: float, log: Path) -> None:
     lines = log.read_text("utf-8", "replace").strip().splitlines() or ["done"]
     if code:
-        _say(f"{name} failed ({code}): {lines[-1]}; see {log}")
+        _log(f"{name} failed ({code}): {lines[-1]}; see {log}")
     else:
-        _say(f"{name}: {lines[-1]}; {seconds:.0f} s")
+        _log(f"{name}: {lines[-1]}; {seconds:.0f} s")
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {message}", flush=True)

@@ -105,7 +105,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
     """Fit all variants that are not there yet, and write table and pictures."""
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.cli.ablate import write_study
-    from elmox.elmo import chosen_device
+    from elmox.elmo import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
     if is_study_done(setup, task, study, num_seeds):
@@ -114,7 +114,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
     about = {
         "command": f"`{setup.command}`",
         "ELMo": without_absolute_paths(setup.elmo),
-        "machine": machine_line(machine_facts(chosen_device(setup.device))),
+        "machine": machine_line(machine_facts(resolve_device(setup.device))),
     }
     found = ablate(
         session,
@@ -123,7 +123,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         fits_folder(setup, task),
         num_seeds=num_seeds,
         about=about,
-        say=_say,
+        log=_log,
     )
     write_study(found, setup.work / "ablations" / task)
 
@@ -141,7 +141,7 @@ def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSess
         _share_with_table(setup, task, variant)
     train, dev, _ = setup.files(task)
     cache = setup.work / "cache"
-    return TaskSession(task, train, dev, device=setup.device, cache=cache, say=_say)
+    return TaskSession(task, train, dev, device=setup.device, cache=cache, log=_log)
 
 
 def _share_with_table(setup: Setup, task: str, variant: "Variant") -> None:
@@ -156,5 +156,5 @@ def _share_with_table(setup: Setup, task: str, variant: "Variant") -> None:
         path.symlink_to(os.path.relpath(folder, path.parent))
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     print(message, flush=True)

@@ -1,4 +1,4 @@
-"""Measure the rule tokeniser and the sentence splitter: agreement with treebanks, and speed.
+"""Measure the rule tokenizer and the sentence splitter: agreement with treebanks, and speed.
 
     python benchmarks/tokenizer.py --shared DIR
 
@@ -71,7 +71,7 @@ def read_conll2000(path: Path) -> list[list[str]]:
 
 
 def token_score(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> Score:
-    """Score a tokeniser against syntactic words, from the text of each sentence."""
+    """Score a tokenizer against syntactic words, from the text of each sentence."""
     return _score((_spans(words), _spans(tokenizer(text))) for text, words, _ in sentences)
 
 
@@ -107,7 +107,7 @@ def share_of_sentences_left_alone(sentences: list[list[str]], tokenizer: Tokeniz
 
 
 def tokenize_lines(lines: list[str], tokenizer: Tokenizer) -> list[list[str]]:
-    """Tokenise each line."""
+    """Tokenize each line."""
     return [tokenizer(line) for line in lines]
 
 
@@ -154,7 +154,7 @@ def measure(shared: Path, runs: int) -> Iterator[tuple[str, str, str]]:
     whole = share_of_words_left_whole(conll2000, treebank)
     yield "`treebank`, words left whole", where, f"{whole:.2f} %"
     alone = share_of_sentences_left_alone(conll2000, treebank)
-    yield "`treebank`, tokenised sentences left alone", where, f"{alone:.2f} %"
+    yield "`treebank`, tokenized sentences left alone", where, f"{alone:.2f} %"
 
     with lzma.open(shared / "corpora/english-wiki/valid.txt.xz", "rt", encoding="utf-8") as file:
         text = file.read()
@@ -184,7 +184,7 @@ def _machine() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the tokeniser and the sentence splitter.")
+    parser = argparse.ArgumentParser(description="Measure the tokenizer and the sentence splitter.")
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", metavar="DIR")
     parser.add_argument("--runs", type=int, default=7, help="runs per speed; the median counts")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/tokenizer.md")
@@ -195,7 +195,7 @@ def main() -> None:
     rows = [" | ".join(("", *row, "")).strip() for row in measure(options.shared, options.runs)]
     report = "\n".join(
         [
-            "# Tokeniser and sentence splitter",
+            "# Tokenizer and sentence splitter",
             "",
             f"By `benchmarks/tokenizer.py` on {_machine()}; speeds: median of {options.runs} runs.",
             "The rules were tuned on UD EWT train and CoNLL-2000 train.",

@@ -163,7 +163,7 @@ def main(model: str | Path | None = None, output: Path = OUTPUT) -> None:
     began = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     elmo = Elmo.from_pretrained(model)
-    print(f"{elmo.found}: {elmo.num_layers} layers of {elmo.dim} numbers for every word.")
+    print(f"{elmo.description}: {elmo.num_layers} layers of {elmo.dim} numbers for every word.")
     found = {homonym.word: similarities(elmo, homonym) for homonym in HOMONYMS}
     present = HOMONYMS[0]
 
@@ -251,7 +251,7 @@ def columns(cells: Sequence[str], width: int = 10) -> str:
 
 
 def draw(homonym: Homonym, cosines: NDArray[np.float64]) -> "Figure":
-    """A panel a layer, sentences by sentences, all with the same colours."""
+    """A panel a layer, sentences by sentences, all with the same colors."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 + 3.2 * len(cosines), 4), layout="constrained")
@@ -269,12 +269,12 @@ def draw(homonym: Homonym, cosines: NDArray[np.float64]) -> "Figure":
 
 
 def draw_panel(axes: "Axes", layer: NDArray[np.float64], lowest: float) -> None:
-    """One layer: a coloured table, with lines between the senses."""
+    """One layer: a colored table, with lines between the senses."""
     axes.imshow(layer, cmap="cividis", vmin=lowest, vmax=1.0)
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(layer):
-        colour = "black" if value > (lowest + 1.0) / 2 else "white"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
+        color = "black" if value > (lowest + 1.0) / 2 else "white"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color, fontsize=8)
     for line in (axes.axhline, axes.axvline):
         line(len(layer) / 2 - 0.5, color="white", linewidth=2)
 

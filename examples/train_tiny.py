@@ -53,7 +53,7 @@ def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> No
         print("\n2. elmox train recipes/tiny.toml")
         recipe = read_recipe(RECIPE, [f'data.dir="{folder / "corpus"}"', *settings])
         began = time.monotonic()
-        outcome = train(recipe, folder / "run", say=lambda message: print(f"   {message}"))
+        outcome = train(recipe, folder / "run", log=lambda message: print(f"   {message}"))
         print(f"   {time.monotonic() - began:.0f} s.")
         if outcome.signal is not None:
             sys.exit(128 + outcome.signal)

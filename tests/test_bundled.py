@@ -84,7 +84,7 @@ def test_found_by_name_and_by_none(stand_in: Path) -> None:
     expected = Elmo.from_pretrained(stand_in).encode_tokens(SENTENCES, layers="all")
     assert bundled_model() == stand_in
     for elmo in (Elmo.from_pretrained(), Elmo.from_pretrained(BUNDLED)):
-        assert elmo.found == f"elmox model directory {BUNDLED}"
+        assert elmo.description == f"elmox model directory {BUNDLED}"
         equal(elmo.encode_tokens(SENTENCES, layers="all"), expected)
     mixed = ElmoEmbedding.from_pretrained(num_mixes=2)(SENTENCES[:1])
     np.testing.assert_allclose(
@@ -164,7 +164,7 @@ def test_exported_to_ai2s_format_it_gives_the_same_vectors(tmp_path: Path) -> No
     """Bit for bit: every float16 value is a float32 value, and the way there and back is exact."""
     write_ai2(load_checkpoint(), tmp_path / "english.hdf5")
     ours, legacy = Elmo.from_pretrained(), Elmo.from_pretrained(tmp_path / "english.hdf5")
-    assert legacy.found.startswith("AI2 (bilm-tf) weights")
+    assert legacy.description.startswith("AI2 (bilm-tf) weights")
     equal(*(elmo.encode_tokens(SENTENCES, layers="all") for elmo in (ours, legacy)))
     for a, b in zip(ours.score(SENTENCES), legacy.score(SENTENCES), strict=True):
         np.testing.assert_allclose(a.log_prob, b.log_prob, rtol=1e-6)

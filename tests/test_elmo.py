@@ -70,7 +70,7 @@ def test_same_vector_alone_in_any_batch_in_any_order(
     equal([elmo.encode_tokens([s], layers="all")[0] for s in sentences], together)
 
 
-def test_strings_go_through_the_models_tokeniser(elmo: Elmo) -> None:
+def test_strings_go_through_the_models_tokenizer(elmo: Elmo) -> None:
     text = "I don't live in the U.S. today."
     tokens = elmo.tokenize(text)
     assert tokens[:3] == ["I", "do", "n't"]

@@ -149,7 +149,7 @@ class LstmConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """How the model's text was made: its tokeniser, and the words with a meaning of their own."""
+    """How the model's text was made: its tokenizer, and the words with a meaning of their own."""
 
     tokenizer: str = "treebank"
     begin: str = "<S>"

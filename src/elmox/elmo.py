@@ -6,7 +6,7 @@
     elmo.predict("I will buy you a ___.")                            # if it has a softmax
 
 Vectors are deterministic: the same sentence gives the same vector alone, in any batch, in any
-order. Whoever wants the legacy behaviour, in which LSTM state runs on from call to call, asks for
+order. Whoever wants the legacy behavior, in which LSTM state runs on from call to call, asks for
 `elmo.stateful()`.
 """
 
@@ -80,7 +80,7 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def chosen_device(name: str | None) -> torch.device:
+def resolve_device(name: str | None) -> torch.device:
     """The device of that name, or the default one; an `ElmoxError` where it cannot be used."""
     wanted = name or default_device()
     try:
@@ -97,7 +97,7 @@ class Elmo:
     def __init__(self, checkpoint: Checkpoint, source: str = "the checkpoint") -> None:
         """Most users call `from_pretrained`. `source` names the checkpoint in error messages."""
         self._source = source
-        self.found = checkpoint.found
+        self.description = checkpoint.description
         self.config = checkpoint.config
         self.mixes = dict(checkpoint.mixes)
         self._checkpoint = replace(checkpoint, tensors={})  # the biLM has them
@@ -125,7 +125,7 @@ class Elmo:
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
                 model directory; AI2's weights.hdf5 with its options file beside it; an NLPL zip; an
-                AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What was recognised
+                AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. What was recognized
                 stands in the attribute `found`.
             options: the options file of legacy weights, where it does not lie beside them.
             vocab: the vocabulary of a legacy word model or of `token_embeddings`.
@@ -192,7 +192,7 @@ class Elmo:
         # Everything is checked before the first weight moves.
         if int8:
             require_int8(str(device or self.device))
-        where = chosen_device(str(device)) if device is not None else self.device
+        where = resolve_device(str(device)) if device is not None else self.device
         require_range(bilm, precision)
         bilm.to(where, torch.float32 if int8 else precision)
         bilm.int8 = int8
@@ -399,7 +399,7 @@ class Elmo:
         Words outside the softmax's vocabulary are scored as `<UNK>`, and flagged.
 
         Args:
-            sentences: strings, which the model's own tokeniser splits, or lists of tokens.
+            sentences: strings, which the model's own tokenizer splits, or lists of tokens.
             batch_size: most sentences in a batch; None for no limit.
             batch_tokens: most tokens in a batch; None for what suits the device.
             show_progress_bar: on stderr.
@@ -417,7 +417,7 @@ class Elmo:
         """The likeliest words at a position of a sentence.
 
         Args:
-            sentence: a string, which the model's own tokeniser splits, or a list of tokens.
+            sentence: a string, which the model's own tokenizer splits, or a list of tokens.
             position: of the word in question, counted from 0; the word there is not looked at. Its
                 number of words is the place after the last one. None: where the token `___` is.
             k: how many words.
@@ -498,7 +498,7 @@ class Elmo:
         self.reader.clear_cache()
 
     def stateful(self) -> "StatefulElmo":
-        """The legacy behaviour as an object of its own: row by row, state runs on between calls."""
+        """The legacy behavior as an object of its own: row by row, state runs on between calls."""
         return StatefulElmo(self)
 
     def save_pretrained(

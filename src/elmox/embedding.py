@@ -39,7 +39,7 @@ class Mixed:
 def read_layers(
     elmo: Elmo, sentences: Sequence[Sequence[str]], with_gradients: bool
 ) -> RaggedVectors:
-    """All layers of tokenised sentences, (L+1, N, D), from the start state that the model has.
+    """All layers of tokenized sentences, (L+1, N, D), from the start state that the model has.
 
     Without gradients they are read the fast way. Either way they are computed in the precision of
     the weights, inside autocast, too.

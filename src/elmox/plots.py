@@ -1,7 +1,7 @@
-"""Pictures of what was found: bars with intervals, and tables of numbers in colour.
+"""Pictures of what was found: bars with intervals, and tables of numbers in color.
 
 Drawn with matplotlib, an optional package, through its objects alone: nothing of a user's own
-matplotlib is changed, and no screen is needed. The colours can be told apart by the colour-blind
+matplotlib is changed, and no screen is needed. The colors can be told apart by the color-blind
 (Okabe and Ito's palette, and cividis).
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NO_MATPLOTLIB = "pictures need matplotlib: pip install 'elmox[plots]'"
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 _FORMATS: dict[str, dict[str, Any]] = {  # without the date, the same picture is the same file
     ".png": {"dpi": 160, "metadata": {"Software": None}},
     ".svg": {"metadata": {"Date": None}},
@@ -29,7 +29,7 @@ _FORMATS: dict[str, dict[str, Any]] = {  # without the date, the same picture is
 
 @dataclass(frozen=True)
 class Series:
-    """Bars of one colour.
+    """Bars of one color.
 
     Attributes:
         name: what the legend calls them; none for no entry.
@@ -82,9 +82,9 @@ def grouped_bars(
     figure = _figure(2.5 + 0.9 * len(labels) * max(1.0, 0.6 * len(series)), 4.0)
     axes = figure.add_subplot()
     width = 0.8 / len(series)
-    for number, (own, colour) in enumerate(zip(series, _cycled(len(series)), strict=True)):
+    for number, (own, color) in enumerate(zip(series, _cycled(len(series)), strict=True)):
         places = [i + (number - (len(series) - 1) / 2) * width for i in range(len(labels))]
-        _draw_series(axes, places, width, own, colour)
+        _draw_series(axes, places, width, own, color)
     if line is not None:
         axes.axhline(line, color="black", linestyle="--", linewidth=1, label=line_label)
     axes.set_title(title)
@@ -101,7 +101,7 @@ def grouped_bars(
 def heatmap(
     title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
 ) -> "Figure":
-    """A table of numbers, coloured by their size.
+    """A table of numbers, colored by their size.
 
     Args:
         title: above the picture.
@@ -120,8 +120,8 @@ def heatmap(
     axes.tick_params(length=0)
     for row, cells in enumerate(values):
         for column, value in enumerate(cells):
-            colour = "black" if value > middle else "white"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+            color = "black" if value > middle else "white"
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     return figure
 
 
@@ -140,9 +140,9 @@ def curves(
     """
     figure = _figure(5.5, 4.0)
     axes = figure.add_subplot()
-    for (name, points), colour in zip(series.items(), _cycled(len(series)), strict=True):
+    for (name, points), color in zip(series.items(), _cycled(len(series)), strict=True):
         xs, ys, spread = zip(*points, strict=True)
-        axes.errorbar(xs, ys, yerr=spread, color=colour, label=name, marker="o", capsize=3)
+        axes.errorbar(xs, ys, yerr=spread, color=color, label=name, marker="o", capsize=3)
     axes.set_xscale("log")
     axes.set_title(title)
     axes.set_xlabel(xlabel)
@@ -183,11 +183,11 @@ def _figure(width: float, height: float) -> "Figure":
 
 
 def _cycled(number: int) -> list[str]:
-    return [_COLOURS[i % len(_COLOURS)] for i in range(number)]
+    return [_COLORS[i % len(_COLORS)] for i in range(number)]
 
 
 def _draw_series(
-    axes: "Axes", places: Sequence[float], width: float, series: Series, colour: str
+    axes: "Axes", places: Sequence[float], width: float, series: Series, color: str
 ) -> None:
     errors = None
     tops = list(series.values)
@@ -196,7 +196,7 @@ def _draw_series(
         errors = [[v - low for v, (low, _) in ends], [high - v for v, (_, high) in ends]]
         tops = [max(value, high) for value, (_, high) in ends]
     axes.bar(
-        places, series.values, 0.92 * width, yerr=errors, color=colour, label=series.name or None,
+        places, series.values, 0.92 * width, yerr=errors, color=color, label=series.name or None,
         error_kw={"elinewidth": 1, "capsize": 3},
     )  # fmt: skip
     for place, value, top in zip(places, series.values, tops, strict=True):

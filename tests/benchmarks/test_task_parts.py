@@ -336,7 +336,7 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
             minilm=minilm,
             device="cpu",
             cache=tmp_path / "cache",
-            say=said.append,
+            log=said.append,
         )
         recipe = task_recipe(
             None, [*small, "elmo.model=minilm", f"elmo.layers={layers}", "fit.epochs=2"]

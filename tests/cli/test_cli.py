@@ -152,7 +152,7 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out, err = run_here(["info", path, "--json"], capsys)
     assert (code, err) == (0, "")
     facts = json.loads(out)
-    assert FORMATS[kind] in facts["found"]
+    assert FORMATS[kind] in facts["description"]
     elmo = Elmo.from_pretrained(path)
     assert (facts["layers"], facts["dim"]) == (elmo.num_layers, elmo.dim) == (3, 12)
     assert facts["parameters"] == sum(p.numel() for p in elmo.reader.bilm.parameters())
@@ -162,7 +162,7 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out, err = run_here(["info", path], capsys)
     assert (code, err) == (0, "")
     told = dict(line.split("  ", 1) for line in out.splitlines())
-    assert FORMATS[kind] in told["found"]
+    assert FORMATS[kind] in told["description"]
     assert told["dim"].strip() == "12"
     assert "{" not in out
 

@@ -130,7 +130,7 @@ def test_ablate(tiny: Path, tmp_path: Path) -> None:
 def test_prepare(tmp_path: Path) -> None:
     """It begins anew: nothing is left."""
     text = tmp_path / "text.txt"
-    text.write_text("The cat, they say, sat on the mat. The dog didn't.\n" * 400_000)
+    text.write_text("The cat, they log, sat on the mat. The dog didn't.\n" * 400_000)
     before = set(tmp_path.iterdir())
 
     def is_working() -> bool:

@@ -1,4 +1,4 @@
-"""`elmox fit`, `elmox tag` and `elmox eval` on labelled files."""
+"""`elmox fit`, `elmox tag` and `elmox eval` on labeled files."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ import pytest
 from shell import assert_one_line, kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
 
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 
 SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
@@ -66,7 +66,7 @@ def test_texts_of_every_kind(
         {"tokens": ["Ada"]},
     ]
     lines = "".join(json.dumps(own) + "\n" for own in values).encode()
-    expected = Fitted.load(model, device="cpu").ask(values)
+    expected = TaskPredictor.load(model, device="cpu").ask(values)
     told = [["Hi", "there", "."], ["You", "too", "!"], [], ["Ada"]]
     assert [own["tokens"] for own in expected] == told
     assert expected[2] == {"id": 5, "tokens": [], "tags": [], "spans": []}
@@ -93,9 +93,9 @@ def test_texts_of_every_kind(
     code, out, err = run_here(["tag", model, tmp_path / "cut.xz"], capsys)
     assert_one_line(code, out, err, "cut.xz is damaged or not a .xz file")
     code, out, err = run_here(["eval", model, "-"], capsys)
-    assert_one_line(code, out, err, "give a file of its task's labelled data, not stdin")
+    assert_one_line(code, out, err, "give a file of its task's labeled data, not stdin")
     code, out, err = run_here(["eval", "--help"], capsys)
-    assert "for a model of elmox fit a file of labelled data" in " ".join(out.split())
+    assert "for a model of elmox fit a file of labeled data" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_two_processes_follow_one(recipe: Path, undisturbed: list[float], tmp_pa
 
 
 def test_every_loss_in_two_processes(recipe: Path, tmp_path: Path) -> None:
-    """The published optimiser, full and adaptive softmax, uneven rows, pieces, both inputs."""
+    """The published optimizer, full and adaptive softmax, uneven rows, pieces, both inputs."""
     common = ["train.max_steps=20", "train.rows=7", "train.reset=0.1"]
     common += ["train.accumulate=2", "optim.name=adagrad"]
     for loss, more in (

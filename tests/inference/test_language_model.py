@@ -123,7 +123,7 @@ def test_scores_do_not_depend_on_the_batch(lm: TinyLm) -> None:
     assert elmo.score([]) == []
 
 
-def test_strings_go_through_the_models_tokeniser(elmo: Elmo) -> None:
+def test_strings_go_through_the_models_tokenizer(elmo: Elmo) -> None:
     text = "The cat sat."
     assert elmo.score(text)[0].tokens == ("The", "cat", "sat", ".")
     close(elmo.score([text])[0].forward, elmo.score([["The", "cat", "sat", "."]])[0].forward)

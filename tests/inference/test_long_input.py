@@ -29,7 +29,7 @@ config = ElmoConfig(
     lstm=LstmConfig(cell_dim=256, projection_dim=16),
     char_cnn=CharCnnConfig(filters=((1, 8), (2, 16)), embedding_dim=4, num_highways=1),
 )
-elmo = Elmo(Checkpoint(config, random_bilm(config, seed=3).state_dict(), found="random"))
+elmo = Elmo(Checkpoint(config, random_bilm(config, seed=3).state_dict(), description="random"))
 sentence = [f"w{(i * i) % 499}" for i in range(50_000)]
 elmo.encode_tokens([sentence[:100]])
 before = peak()

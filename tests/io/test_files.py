@@ -147,7 +147,7 @@ def test_a_lock_is_for_one_process(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_does_not_keep_a_lock(tmp_path: Path) -> None:
-    """A data loader, say, that outlives its parent for a moment."""
+    """A data loader, log, that outlives its parent for a moment."""
     lock = take_lock(tmp_path)
     assert lock is not None
     ready, child_ready = os.pipe()

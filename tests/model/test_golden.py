@@ -69,7 +69,7 @@ def test_allennlp_archive_is_the_model_it_was_made_from() -> None:
     golden = golden_calls("allennlp")
     original = Elmo.from_pretrained(golden.weights)
     archived = Elmo.from_pretrained(ALLENNLP_ARCHIVE)
-    assert "AllenNLP" in archived.found
+    assert "AllenNLP" in archived.description
     assert list(archived.mixes) == ["scalar_mix_0"]
     for ours, theirs in zip(
         archived.encode_tokens(golden.calls[0], layers="all"),

@@ -64,7 +64,7 @@ def test_fixed_weights() -> None:
     torch.testing.assert_close(mix(layers)[0], layers[1])
 
 
-def test_normalisation_takes_one_mean_and_variance_a_layer_and_ignores_padding() -> None:
+def test_normalization_takes_one_mean_and_variance_a_layer_and_ignores_padding() -> None:
     layers = torch.randn(3, 2, 4, 5) * torch.tensor([1.0, 5.0, 0.1]).view(3, 1, 1, 1) + 2
     mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
     mixed = ScalarMix(3, normalize=True)(layers, mask)[0]

@@ -92,7 +92,7 @@ def test_one_model_in_four_containers(tmp_path: Path) -> None:
     same(vectors(tmp_path / "ai2"), expected)
     archive = write_nlpl_zip(tmp_path / "nlpl", options, rng())
     same(vectors(archive), expected)
-    assert "zip" in Elmo.from_pretrained(archive).found
+    assert "zip" in Elmo.from_pretrained(archive).description
     tarball = write_allennlp_archive(tmp_path / "allennlp", options, rng())
     same(vectors(tarball), expected)
     same(vectors(tmp_path / "allennlp"), expected)  # the serialization directory
@@ -108,7 +108,7 @@ def test_allennlp_archives_and_their_options(tmp_path: Path, options_at: Any) ->
     elmo = Elmo.from_pretrained(archive)
     assert list(elmo.mixes) == ["scalar_mix_0", "scalar_mix_1"]
     # Options elsewhere on this machine are not read, though the archive names them.
-    assert ("assumed" in elmo.found) == (options_at != "archive")
+    assert ("assumed" in elmo.description) == (options_at != "archive")
     if options_at != "archive":  # clips and activation cannot be told from shapes
         given = tmp_path / "ai2" / "options.json"
         same(vectors(archive, options=given), expected)
@@ -130,7 +130,7 @@ def test_allennlp_to_ai2(tmp_path: Path) -> None:
 def test_many_langs_to_native(tmp_path: Path, kind: Any) -> None:
     folder = write_many_langs(tmp_path / "old", kind, rng())
     checkpoint = load_checkpoint(folder)
-    assert "ELMoForManyLangs" in checkpoint.found
+    assert "ELMoForManyLangs" in checkpoint.description
     write_directory(checkpoint, tmp_path / "native")
     same(vectors(tmp_path / "native"), vectors(folder))
     with pytest.raises(ElmoxError, match="native directory instead"):

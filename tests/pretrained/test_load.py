@@ -14,7 +14,7 @@ import sys
 from elmox import Elmo, ElmoxError
 try:
     elmo = Elmo.from_pretrained(sys.argv[1], device="cpu")
-    print(elmo.found, elmo.encode("a word or two").shape)
+    print(elmo.description, elmo.encode("a word or two").shape)
     assert "torch._dynamo" not in sys.modules, "torch's compiler takes seconds to import"
 except ElmoxError as error:
     print("ElmoxError:", error)

@@ -1,4 +1,4 @@
-"""Neighbours in context and without it: what a search over all vectors at once finds."""
+"""Neighbors in context and without it: what a search over all vectors at once finds."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
-from elmox.probes import neighbors as neighbours
-from elmox.probes.neighbors import _Nearest, find_neighbours, find_word
+from elmox.probes import neighbors as neighbors
+from elmox.probes.neighbors import _Nearest, find_neighbors, find_word
 
 WORDS = ["the", "play", "Play", "PLAY", "plays", "actor", "left", "wrote", ".", "naïve", "天"]
 SENTENCE = ["the", "actor", "left", "the", "play", "."]
@@ -37,7 +37,7 @@ def text() -> list[list[str]]:
 @pytest.fixture
 def small_chunks(elmo: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few sentences at a time."""
-    monkeypatch.setattr(neighbours, "CHUNK_BYTES", {"cpu": 4 * elmo.dim * CHUNK_TOKENS})
+    monkeypatch.setattr(neighbors, "CHUNK_BYTES", {"cpu": 4 * elmo.dim * CHUNK_TOKENS})
 
 
 def cosine(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
@@ -49,7 +49,7 @@ def cosine(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
 @pytest.mark.parametrize("layer", ["top", "average", 1])
 @pytest.mark.parametrize("same_word", [False, True])
 def test_in_context(elmo: Elmo, text: list[list[str]], layer: str | int, same_word: bool) -> None:
-    found = find_neighbours(elmo, SENTENCE, POSITION, text, layer=layer, k=7, same_word=same_word)
+    found = find_neighbors(elmo, SENTENCE, POSITION, text, layer=layer, k=7, same_word=same_word)
     own = elmo.encode_tokens([SENTENCE], layers=layer)[0][POSITION]
     expected: dict[tuple[str, ...], dict[int, float]] = {}
     for sentence, vectors in zip(text, elmo.encode_tokens(text, layers=layer), strict=True):
@@ -74,18 +74,18 @@ def test_without_context(elmo: Elmo, text: list[list[str]], k: int) -> None:
     vectors = {word: elmo.encode_tokens([[word]], layers=0)[0][0] for word in WORDS}
     cosines = {word: cosine(vectors[word], vectors["play"]) for word in WORDS if word != "play"}
     expected = sorted(cosines, key=lambda word: -cosines[word])[:k]
-    found = find_neighbours(elmo, SENTENCE, POSITION, text, k=k, same_word=True).context_free
+    found = find_neighbors(elmo, SENTENCE, POSITION, text, k=k, same_word=True).context_free
     assert [near.word for near in found] == expected
     assert [near.similarity for near in found] == pytest.approx(
         [cosines[word] for word in expected], abs=1e-5
     )
 
 
-def test_the_sentence_itself_is_no_neighbour(elmo: Elmo) -> None:
+def test_the_sentence_itself_is_no_neighbor(elmo: Elmo) -> None:
     longer = [*SENTENCE, "and", "left"]
-    found = find_neighbours(elmo, SENTENCE, POSITION, [SENTENCE, longer, SENTENCE], same_word=True)
+    found = find_neighbors(elmo, SENTENCE, POSITION, [SENTENCE, longer, SENTENCE], same_word=True)
     assert [(near.sentence, near.position) for near in found.in_context] == [(tuple(longer), 4)]
-    assert find_neighbours(elmo, SENTENCE, POSITION, [SENTENCE]).in_context == []
+    assert find_neighbors(elmo, SENTENCE, POSITION, [SENTENCE]).in_context == []
 
 
 class Watched(Elmo):
@@ -101,7 +101,7 @@ class Watched(Elmo):
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("same_word", [False, True])
 def test_a_chunk_at_a_time(elmo: Elmo, text: list[list[str]], same_word: bool) -> None:
-    """What was read is embedded before more is read, as far as it can hold a neighbour."""
+    """What was read is embedded before more is read, as far as it can hold a neighbor."""
     watched = Watched(elmo.checkpoint())
     watched.asked = []
 
@@ -112,8 +112,8 @@ def test_a_chunk_at_a_time(elmo: Elmo, text: list[list[str]], same_word: bool) -
             num_read += len(sentence)
             assert len(watched.asked) >= num_read // CHUNK_TOKENS
 
-    found = find_neighbours(watched, SENTENCE, POSITION, twice(), same_word=same_word)
-    once = find_neighbours(elmo, SENTENCE, POSITION, text, same_word=same_word)
+    found = find_neighbors(watched, SENTENCE, POSITION, twice(), same_word=same_word)
+    once = find_neighbors(elmo, SENTENCE, POSITION, text, same_word=same_word)
     assert {near.sentence for near in found.in_context} == {
         near.sentence for near in once.in_context
     }
@@ -162,6 +162,6 @@ def test_bad_input(elmo: Elmo) -> None:
     ]
     for options, says in cases:
         with pytest.raises(ElmoxError, match=says):
-            find_neighbours(elmo, SENTENCE, POSITION, [["a"]], **options)
+            find_neighbors(elmo, SENTENCE, POSITION, [["a"]], **options)
     with pytest.raises(ElmoxError, match="no words"):
-        find_neighbours(elmo, SENTENCE, POSITION, [[], []])
+        find_neighbors(elmo, SENTENCE, POSITION, [[], []])

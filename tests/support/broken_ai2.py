@@ -205,7 +205,7 @@ FILES = [
     ),
 ]
 
-# What the options say, and how the message tells it: the array, and what the options ask for.
+# What the options log, and how the message tells it: the array, and what the options ask for.
 _DISAGREEMENTS: list[tuple[str, object, tuple[str, ...]]] = [
     ("lstm.dim", 11, (f"{CELL}0/LSTMCell/W_0", "(12, 40)", "(12, 44)", "lstm.dim")),
     ("lstm.dim", 6, (f"{CELL}0/LSTMCell/W_P_0", "lstm.dim = lstm.projection_dim = 6")),

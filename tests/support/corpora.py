@@ -12,7 +12,7 @@ from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 
 @cache
 def documents() -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Tokenised documents: each a few dozen sentences."""
+    """Tokenized documents: each a few dozen sentences."""
     tokenize = get_tokenizer("treebank")
     found = []
     for name in sorted(topics):
@@ -22,7 +22,7 @@ def documents() -> tuple[tuple[tuple[str, ...], ...], ...]:
 
 
 def write_documents(path: Path, start: int, stop: int) -> Path:
-    """Some documents as a text file: a tokenised sentence a line, a blank line after each."""
+    """Some documents as a text file: a tokenized sentence a line, a blank line after each."""
     text = "\n".join(
         "".join(f"{' '.join(sentence)}\n" for sentence in document)
         for document in documents()[start:stop]

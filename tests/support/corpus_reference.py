@@ -1,4 +1,4 @@
-"""What `elmox prepare` should make of tokenised text, said plainly, with everything in memory."""
+"""What `elmox prepare` should make of tokenized text, said plainly, with everything in memory."""
 
 from collections import Counter
 from collections.abc import Sequence

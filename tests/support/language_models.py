@@ -1,4 +1,4 @@
-"""Tiny language models for the tests, and what they must say, by the NumPy oracle in float64."""
+"""Tiny language models for the tests, and what they must log, by the NumPy oracle in float64."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Small labelled files for the tests of taggers, in the formats that people have."""
+"""Small labeled files for the tests of taggers, in the formats that people have."""
 
 from collections.abc import Sequence
 from pathlib import Path

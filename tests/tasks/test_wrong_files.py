@@ -92,7 +92,7 @@ FILES = {
     "subjqa": ("books.csv", SUBJQA),
     "text": ("text.txt", "It fell .\nThe film works .\n"),
     "text of two words a line": ("two.txt", "It fell\nIt works\n"),
-    "paragraphs": ("book.txt", "It fell. The film, they say, works.\n\nIt does.\n"),
+    "paragraphs": ("book.txt", "It fell. The film, they log, works.\n\nIt does.\n"),
     "csv": ("table.csv", "word,tag\nIt,PRP\nfell,VBD\n"),
     "empty": ("empty.txt", ""),
     "blank": ("blank.txt", "\n\n\n"),

@@ -1,4 +1,4 @@
-"""The Treebank tokeniser: conventions by example, no text lost, linear time, agreement with EWT."""
+"""The Treebank tokenizer: conventions by example, no text lost, linear time, agreement with EWT."""
 
 import pickle
 import runpy

@@ -54,7 +54,7 @@ def test_a_model_with_a_softmax_keeps_its_words(
     before = load_checkpoint(model)
     out = tmp_path / "out"
     found = finetune(
-        before, [str(domain)], out, prepare=PREPARE, options=OPTIONS, device="cpu", say=said.append
+        before, [str(domain)], out, prepare=PREPARE, options=OPTIONS, device="cpu", log=said.append
     )
     assert found.before is not None
     assert found.after is not None
@@ -230,14 +230,14 @@ def test_interrupted_fine_tuning_goes_on(model: Path, domain: Path, tmp_path: Pa
     said: list[str] = []
 
     def run(out: Path, resume: bool, stop_at: str | None) -> Checkpoint:
-        def say(message: str) -> None:
+        def log(message: str) -> None:
             said.append(message)
             if stop_at is not None and message.startswith(stop_at):
                 raise KeyboardInterrupt
 
         finetune(
             checkpoint, [str(domain)], out, prepare=PREPARE, options=options, resume=resume,
-            device="cpu", say=say,
+            device="cpu", log=log,
         )  # fmt: skip
         return load_checkpoint(out / "model")
 
@@ -264,10 +264,10 @@ class Asked:
         }
 
     def again(self, resume: bool = True, **changes: Any) -> None:
-        def say(message: str) -> None:
+        def log(message: str) -> None:
             raise KeyboardInterrupt
 
-        finetune(**{**self._usual, **changes}, out=self.out, resume=resume, device="cpu", say=say)
+        finetune(**{**self._usual, **changes}, out=self.out, resume=resume, device="cpu", log=log)
 
 
 def test_going_on_with_something_else_is_refused(model: Path, domain: Path, tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_weights_are_in_memory_once(
     given = weakref.ref(held[0])
     alive: list[list[type]] = []
 
-    def say(message: str) -> None:
+    def log(message: str) -> None:
         if message.startswith("step "):
             alive.append([type(thing) for thing in gc.get_objects()])
             assert given() is None
@@ -372,7 +372,7 @@ def test_weights_are_in_memory_once(
         prepare=PREPARE,
         options=replace(QUICK, new_vocab=new_vocab),
         device="cpu",
-        say=say,
+        log=log,
     )
     assert alive
     for found in alive:

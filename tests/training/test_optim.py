@@ -1,4 +1,4 @@
-"""Optimisers against torch's own, the schedule, clipping, and updates of single rows."""
+"""Optimizers against torch's own, the schedule, clipping, and updates of single rows."""
 
 from collections.abc import Mapping
 
@@ -82,7 +82,7 @@ def test_touched_rows_move_as_a_matrix_of_their_own(name: str) -> None:
 
 
 def test_adagrad_leaves_rows_without_gradient_alone_also_when_updated_whole() -> None:
-    """So that updating touched rows only is exactly the published optimiser."""
+    """So that updating touched rows only is exactly the published optimizer."""
     recipe = _recipe("adagrad")
     start = torch.randn(4, 2)
     whole, rows = start.clone(), start.clone()

@@ -134,23 +134,23 @@ class _Crash(Exception):
 
 
 def _crash_after(steps: int, recipe: Recipe, out: Path) -> None:
-    def say(message: str) -> None:
+    def log(message: str) -> None:
         if message.startswith(f"step {steps}/"):
             raise _Crash
 
     with pytest.raises(_Crash):
-        train(recipe, out, device="cpu", say=say)
+        train(recipe, out, device="cpu", log=log)
 
 
 def _stop_at(steps: int, recipe: Recipe, out: Path) -> None:
     """A signal while step number `steps` is computed."""
 
-    def say(message: str) -> None:
+    def log(message: str) -> None:
         if message.startswith(f"step {steps - 1}/"):
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)  # its launcher passed it on: still one wish
 
-    outcome = train(recipe, out, device="cpu", say=say)
+    outcome = train(recipe, out, device="cpu", log=log)
     assert outcome.signal == signal.SIGTERM
     assert outcome.step == steps
 
@@ -309,12 +309,12 @@ def test_what_a_kill_left_is_cleared_away(corpus: Corpus, tmp_path: Path) -> Non
 
 
 def _crash_after_resuming(recipe: Recipe, out: Path) -> None:
-    def say(message: str) -> None:
+    def log(message: str) -> None:
         if message.startswith("step "):
             raise _Crash
 
     with pytest.raises(_Crash):
-        train(recipe, out, device="cpu", say=say, resume=True)
+        train(recipe, out, device="cpu", log=log, resume=True)
 
 
 def test_a_damaged_checkpoint_names_the_one_before(corpus: Corpus, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_text_shorter_than_a_step_is_said(tmp_path: Path) -> None:
     prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", options, num_workers=1)
     said: list[str] = []
     recipe = tiny_recipe(open_corpus(tmp_path / "c"), train={"max_steps": 1})
-    train(recipe, tmp_path / "out", device="cpu", say=said.append)
+    train(recipe, tmp_path / "out", device="cpu", log=said.append)
     assert "reads the text 20.0 times" in said[0]
     assert metrics(tmp_path / "out")[0]["epoch"] == 20.0
 
@@ -379,7 +379,7 @@ def test_resuming_a_finished_run_changes_nothing(corpus: Corpus, tmp_path: Path)
 def test_resuming_what_never_began_begins(corpus: Corpus, tmp_path: Path) -> None:
     said: list[str] = []
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
-    train(recipe, tmp_path / "out", resume=True, device="cpu", say=said.append)
+    train(recipe, tmp_path / "out", resume=True, device="cpu", log=said.append)
     assert "starting from the beginning" in said[0]
 
 
@@ -464,11 +464,11 @@ def test_a_signal_between_reports_ends_the_run_at_the_next_step(
     recipe = tiny_recipe(corpus, report=report)
     train(recipe, tmp_path / "whole", device="cpu")
 
-    def say(message: str) -> None:
+    def log(message: str) -> None:
         if message.startswith("step 10/"):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    outcome = train(recipe, tmp_path / "stopped", device="cpu", say=say)
+    outcome = train(recipe, tmp_path / "stopped", device="cpu", log=log)
     assert outcome.signal == signal.SIGTERM
     assert outcome.step == 12
     assert checkpoints(tmp_path / "stopped" / "checkpoints")[-1].name == "step-00000012"

@@ -37,7 +37,7 @@ class EmbedCases:
     """What to measure.
 
     Attributes:
-        sentences: tokenised ones.
+        sentences: tokenized ones.
         repeats: of which the median counts.
         one_at_a_time: also sentence by sentence.
         file: also to a file of this format.
@@ -73,7 +73,7 @@ def bench_embed(elmo: Elmo, cases: EmbedCases) -> Report:
             notes.add(f"AllenNLP computes in float32, {PEER_BATCH} sentences at a time.")
     notes.add("cold and warm are the word cache, empty and filled; elmox gives all layers.")
     facts = {
-        "model": elmo.found,
+        "model": elmo.description,
         "sentences": len(cases.sentences),
         "tokens": sum(map(len, cases.sentences)),
         "distinct_words": len({word for sentence in cases.sentences for word in sentence}),

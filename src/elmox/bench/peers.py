@@ -26,7 +26,7 @@ class Notes(list[str]):
     """Lines below a table, each of them once."""
 
     def add(self, note: str) -> None:
-        """Say something, unless it has been said."""
+        """Log something, unless it has been said."""
         if note not in self:
             self.append(note)
 

@@ -11,7 +11,7 @@ from elmox.training.corpus.sources import find_sources, read_blocks
 def first_sentences(
     path: Path | None, tokenize: Callable[[str], list[str]], number: int
 ) -> list[list[str]]:
-    """The first sentences of a text, tokenised; fewer where it is shorter.
+    """The first sentences of a text, tokenized; fewer where it is shorter.
 
     Args:
         path: a file, compressed or not; None for Python's own documentation.

@@ -24,8 +24,8 @@ from elmox.cli.task_options import (
     TrainFile,
     check_data,
     chosen_recipe,
+    log,
     open_session,
-    say,
 )
 from elmox.io.files import write_together
 
@@ -70,7 +70,7 @@ def command(
     shares that are the same examples, or teach nothing, are left out.
     """
     from elmox.bench.machine import machine_facts, machine_line
-    from elmox.elmo import chosen_device
+    from elmox.elmo import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
     check_data(train, dev, test)
@@ -78,12 +78,12 @@ def command(
     about = {
         "command": f"`elmox {shlex.join(sys.argv[1:])}`",
         "ELMo": chosen.elmo.model,
-        "machine": machine_line(machine_facts(chosen_device(device))),
+        "machine": machine_line(machine_facts(resolve_device(device))),
     }
     with resumable():
         session = open_session(task, train, dev, test, device, cache)
         found = ablate(
-            session, chosen, study.value, out / "fits", num_seeds=seeds, about=about, say=say
+            session, chosen, study.value, out / "fits", num_seeds=seeds, about=about, log=log
         )
         write_study(found, out)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.to_markdown(), nl=as_json)

@@ -49,7 +49,7 @@ def command(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Read some typical text, a tokenised sentence per line (- for stdin), and store "
+            help="Read some typical text, a tokenized sentence per line (- for stdin), and store "
             "the state after it as the model's warm start state.",
         ),
     ] = None,
@@ -88,12 +88,12 @@ def command(
     build_softmax(checkpoint)
     if to_ai2:
         options = write_ai2(checkpoint, output, force)
-        typer.echo(f"elmox: {checkpoint.found} is now {output} with {options}", err=True)
+        typer.echo(f"elmox: {checkpoint.description} is now {output} with {options}", err=True)
         return
     if warm_up is not None:
         checkpoint = _warmed_up(checkpoint, warm_up, raw)
     write_directory(in_precision(checkpoint, DTYPES[dtype.value]), output, force, text)
-    typer.echo(f"elmox: {checkpoint.found} is now {output}", err=True)
+    typer.echo(f"elmox: {checkpoint.description} is now {output}", err=True)
 
 
 def _read_card(path: Path) -> str:

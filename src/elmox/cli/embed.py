@@ -63,7 +63,7 @@ def command(
     dtype: Annotated[OutputType, typer.Option(help="Of the numbers on disk.")] = OutputType.float32,
     precision: Annotated[Precision, typer.Option(help="Of the computation.")] = Precision.float32,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Lines are running text: split and tokenise them.")
+        bool, typer.Option("--raw", help="Lines are running text: split and tokenize them.")
     ] = False,
     state: Annotated[State, typer.Option(help="Where every sentence starts.")] = State.zero,
     device: Device = None,
@@ -118,7 +118,7 @@ def command(
     resumed = f", {summary.num_resumed} of them from an earlier run" if summary.num_resumed else ""
     typer.echo(
         f"elmox: {summary.num_lines} lines{resumed} in {output}; {summary.num_tokens} tokens in "
-        f"{summary.seconds:.1f} s, by {elmo.found}",
+        f"{summary.seconds:.1f} s, by {elmo.description}",
         err=True,
     )
 

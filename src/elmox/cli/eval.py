@@ -9,13 +9,13 @@ import typer
 
 from elmox.cli.model_options import (
     Device,
-    FittedElmo,
     Json,
     ModelPath,
     Options,
     Raw,
     SoftmaxFile,
     SoftmaxVocab,
+    TaskElmo,
     TokenFile,
     VocabFile,
 )
@@ -28,8 +28,8 @@ def command(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="For a language model text, a tokenised sentence per line, or .jsonl with tokens "
-            "or text, or - for stdin; for a model of elmox fit a file of labelled data. Perhaps "
+            help="For a language model text, a tokenized sentence per line, or .jsonl with tokens "
+            "or text, or - for stdin; for a model of elmox fit a file of labeled data. Perhaps "
             "compressed (.gz, .xz, .bz2).",
             show_default=False,
         ),
@@ -41,10 +41,10 @@ def command(
     options: Options = None,
     vocab: VocabFile = None,
     token_embeddings: TokenFile = None,
-    elmo: FittedElmo = None,
+    elmo: TaskElmo = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate a language model on a text, or a model of elmox fit on labelled data.
+    """Evaluate a language model on a text, or a model of elmox fit on labeled data.
 
     A language model's full-softmax perplexity, from left and right: sentences are read one after
     the other and the LSTMs' state runs on, as in the paper. Bits per character make models of
@@ -57,12 +57,12 @@ def command(
     if is_task_model(Path(model)):
         if raw or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
             raise ElmoxError(
-                f"{model} is a model of elmox fit: it is scored on labelled data, and takes no "
+                f"{model} is a model of elmox fit: it is scored on labeled data, and takes no "
                 "option but --elmo, --device and --json"
             )
         if text == STDIN:
             raise ElmoxError(
-                f"{model} is a model of elmox fit: give a file of its task's labelled data, not "
+                f"{model} is a model of elmox fit: give a file of its task's labeled data, not "
                 "stdin: names tell the formats of such data apart"
             )
         _show_scores(model, Path(text), elmo, device, as_json)
@@ -93,9 +93,9 @@ def _show_scores(
     model: str, data: Path, elmo: str | None, device: str | None, as_json: bool
 ) -> None:
     from elmox.tasks.metrics.shown import shown_score
-    from elmox.tasks.predictor import Fitted
+    from elmox.tasks.predictor import TaskPredictor
 
-    scores = Fitted.load(model, elmo=elmo, device=device).score(data)
+    scores = TaskPredictor.load(model, elmo=elmo, device=device).score(data)
     if as_json:
         typer.echo(json.dumps(scores))
         return

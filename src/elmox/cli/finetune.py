@@ -90,7 +90,7 @@ def command(
             hdf5=hdf5,
             resume=resume,
             device=device,
-            say=lambda message: typer.echo(f"elmox: {message}", err=True),
+            log=lambda message: typer.echo(f"elmox: {message}", err=True),
             show_progress_bar=sys.stderr.isatty(),
         )
     if found.signal is not None:

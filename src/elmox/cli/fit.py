@@ -1,4 +1,4 @@
-"""`elmox fit`: a task's model from labelled data, on top of a biLM."""
+"""`elmox fit`: a task's model from labeled data, on top of a biLM."""
 
 import json
 from dataclasses import asdict
@@ -76,7 +76,7 @@ def command(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a task's model on labelled data.
+    """Fit a task's model on labeled data.
 
     Tasks: parts of speech, names, chunks, semantic roles (srl), dependencies (parse), entailment
     (nli), sentiment (sst), question answering (qa), coreference (coref).

@@ -16,7 +16,7 @@ def command(
     token_embeddings: TokenFile = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a model is, the one that comes with elmox where none is given.
+    """Log what a model is, the one that comes with elmox where none is given.
 
     Format, architecture, size, what is stored with it.
     """
@@ -45,7 +45,7 @@ def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[
     kernels = paths(layer.weights(), torch.device(default_device()))
     config, lstm, cnn = checkpoint.config, checkpoint.config.lstm, checkpoint.config.char_cnn
     return {
-        "found": checkpoint.found,
+        "description": checkpoint.description,
         "parameters": sum(p.numel() for p in bilm.parameters()),
         "layers": config.num_layers,
         "dim": config.dim,

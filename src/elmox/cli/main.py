@@ -21,7 +21,7 @@ from elmox.cli import (
     finetune,
     fit,
     info,
-    neighbours,
+    neighbors,
     plan,
     predict,
     prepare,
@@ -69,7 +69,8 @@ app.command("predict")(predict.command)
 app.command("fit")(fit.command)
 app.command("tag")(tag.command)
 app.command("ablate")(ablate.command)
-app.command("neighbours")(neighbours.command)
+app.command("neighbors")(neighbors.command)
+app.command("neighbours", hidden=True)(neighbors.command)  # its former spelling
 app.add_typer(probe.app, name="probe")
 app.add_typer(bench.app, name="bench")
 

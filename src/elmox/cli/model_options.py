@@ -27,7 +27,7 @@ TokenFile: TypeAlias = Annotated[
     typer.Option("--token-embeddings", help="bilm-tf's cached token vectors, with --vocab."),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-FittedElmo: TypeAlias = Annotated[
+TaskElmo: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--elmo",
@@ -47,12 +47,12 @@ SoftmaxVocab: TypeAlias = Annotated[
     Path | None, typer.Option("--softmax-vocab", help="The vocabulary of --softmax.")
 ]
 TEXT_HELP = (
-    "Text, a tokenised sentence per line; .jsonl with tokens or text; perhaps compressed "
+    "Text, a tokenized sentence per line; .jsonl with tokens or text; perhaps compressed "
     "(.gz, .xz, .bz2); - for stdin."
 )
 TextFile: TypeAlias = Annotated[
     str, typer.Argument(metavar="TEXT", help=TEXT_HELP, show_default=False)
 ]
 Raw: TypeAlias = Annotated[
-    bool, typer.Option("--raw", help="Lines are running text: split and tokenise them.")
+    bool, typer.Option("--raw", help="Lines are running text: split and tokenize them.")
 ]

@@ -53,7 +53,7 @@ def command(
     peak = "" if found.peak_bytes is None else f", {_size(found.peak_bytes)} measured at most"
     lines = [
         f"parameters   {found.num_body:,} in the biLM, {found.num_softmax:,} in the softmax",
-        f"memory       {_size(found.weight_bytes)} for weights, gradients and optimiser, about "
+        f"memory       {_size(found.weight_bytes)} for weights, gradients and optimizer, about "
         f"{_size(found.activation_bytes)} for the LSTMs' activations{peak}",
         f"text         {found.num_steps:,} steps of {found.tokens_per_step:,} tokens, "
         f"{found.num_epochs:g} epochs",

@@ -31,7 +31,7 @@ def command(
     sentence: Annotated[
         str,
         typer.Argument(
-            help='A tokenised sentence, with ___ in one place: "I will buy you a ___ ."',
+            help='A tokenized sentence, with ___ in one place: "I will buy you a ___ ."',
             show_default=False,
         ),
     ],
@@ -43,7 +43,7 @@ def command(
         int | None, typer.Option(help="The place, counted from 0, instead of ___.", min=0)
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="The sentence is plain text: tokenise it.")
+        bool, typer.Option("--raw", help="The sentence is plain text: tokenize it.")
     ] = False,
     softmax: SoftmaxFile = None,
     softmax_vocab: SoftmaxVocab = None,

@@ -24,7 +24,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="TEXT...",
-            help="Files or patterns, plain, .gz, .xz, .bz2 or .zst; - for stdin. A tokenised "
+            help="Files or patterns, plain, .gz, .xz, .bz2 or .zst; - for stdin. A tokenized "
             "sentence per line; a blank line ends a document.",
             show_default=False,
         ),
@@ -37,7 +37,7 @@ def command(
         str | None,
         typer.Option(
             help="treebank, treebank:hyphens, whitespace or spacy:LANG; treebank by default with "
-            "--raw. Without --raw: what the text was tokenised with, to be put down.",
+            "--raw. Without --raw: what the text was tokenized with, to be put down.",
         ),
     ] = None,
     valid: Annotated[

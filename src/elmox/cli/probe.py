@@ -5,7 +5,7 @@ import typer
 from elmox.cli import probe_pos, probe_wsd
 
 app = typer.Typer(
-    help="Measure what each layer knows, by simple means on labelled text.",
+    help="Measure what each layer knows, by simple means on labeled text.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -79,7 +79,7 @@ def command(
     scores = probe_pos(elmo, treebank, how, show_progress_bar=sys.stderr.isatty())
     facts = {
         "command": shlex.join(["elmox", *sys.argv[1:]]),
-        "model": f"{model} ({elmo.found})",
+        "model": f"{model} ({elmo.description})",
         "precision": f"{precision.value} on {elmo.device.type}",
         **{part: str(path) for part, path in files.items()},
     }

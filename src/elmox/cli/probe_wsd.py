@@ -1,4 +1,4 @@
-"""`elmox probe wsd`: word senses by nearest neighbour, layer by layer."""
+"""`elmox probe wsd`: word senses by nearest neighbor, layer by layer."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def command(
     )
     facts = {
         "command": shlex.join(["elmox", *sys.argv[1:]]),
-        "model": f"{model} ({elmo.found})",
+        "model": f"{model} ({elmo.description})",
         "precision": f"{precision.value} on {elmo.device.type}",
         "train": str(train),
         "test": str(test),

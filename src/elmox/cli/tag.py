@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import Device, FittedElmo, Json, Raw
+from elmox.cli.model_options import Device, Json, Raw, TaskElmo
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.tasks.predictor import Asked, Fitted
+    from elmox.tasks.predictor import Asked, TaskPredictor
     from elmox.text.lines import LineFormat
 
 QUESTIONS_AT_ONCE = 1000
@@ -26,7 +26,7 @@ def command(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Text, a tokenised sentence per line; .jsonl with what the task asks for; perhaps "
+            help="Text, a tokenized sentence per line; .jsonl with what the task asks for; perhaps "
             "compressed (.gz, .xz, .bz2); - for stdin.",
             show_default=False,
         ),
@@ -39,7 +39,7 @@ def command(
             help="TEXT is JSON lines, whatever its name; stdin is, where the task takes no other.",
         ),
     ] = False,
-    elmo: FittedElmo = None,
+    elmo: TaskElmo = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -48,7 +48,7 @@ def command(
     With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
     sentence, document or question. Where a model is about documents (coref), a blank line ends one.
     """
-    from elmox.tasks.predictor import Fitted
+    from elmox.tasks.predictor import TaskPredictor
     from elmox.text.lines import check_source, line_format
 
     if raw and json_lines:
@@ -57,7 +57,7 @@ def command(
             "tokens (tokens), leave out --raw"
         )
     check_source(text)
-    fitted = Fitted.load(model, elmo=elmo, device=device)
+    fitted = TaskPredictor.load(model, elmo=elmo, device=device)
     format: LineFormat = "jsonl" if json_lines else line_format(text, raw)
     asked = _asked(fitted, text, format)
     for chunk in iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), []):
@@ -68,7 +68,7 @@ def command(
                 typer.echo(_columns(shown))
 
 
-def _asked(fitted: "Fitted", text: str, format: "LineFormat") -> Iterator["Asked"]:
+def _asked(fitted: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["Asked"]:
     """What a text asks."""
     from elmox.io.json_lines import parse_json_lines
     from elmox.text.lines import STDIN, read_lines, text_lines

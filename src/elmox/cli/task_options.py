@@ -32,13 +32,13 @@ class TaskName(StrEnum):
 
 Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]
 TrainFile: TypeAlias = Annotated[
-    Path, typer.Option(help="Labelled data to learn from.", show_default=False)
+    Path, typer.Option(help="Labeled data to learn from.", show_default=False)
 ]
 DevFile: TypeAlias = Annotated[
-    Path, typer.Option(help="Labelled data by which the best epoch is chosen.", show_default=False)
+    Path, typer.Option(help="Labeled data by which the best epoch is chosen.", show_default=False)
 ]
 TestFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Labelled data to score once, at the end.", show_default=False)
+    Path | None, typer.Option(help="Labeled data to score once, at the end.", show_default=False)
 ]
 RecipeFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="A recipe, a TOML file.", show_default=False)
@@ -60,7 +60,7 @@ Cache: TypeAlias = Annotated[
 ]
 
 
-def say(message: str) -> None:
+def log(message: str) -> None:
     """A line of progress, on stderr."""
     typer.echo(f"elmox: {message}", err=True)
 
@@ -84,7 +84,7 @@ def open_session(
         test,
         device=device,
         cache=cache or cache_directory(),
-        say=say,
+        log=log,
         show_progress_bar=sys.stderr.isatty(),
     )
 
@@ -93,7 +93,7 @@ def check_data(*paths: Path | None) -> None:
     """Files that are not there are found before anything else is done."""
     for path in paths:
         if path is not None and not path.exists():
-            raise ElmoxError(f"{path} does not exist: give a file of labelled data")
+            raise ElmoxError(f"{path} does not exist: give a file of labeled data")
 
 
 def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: object) -> "TaskRecipe":

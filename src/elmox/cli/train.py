@@ -47,7 +47,7 @@ def command(
             out,
             resume=resume,
             device=device,
-            say=lambda message: typer.echo(f"elmox: {message}", err=True),
+            log=lambda message: typer.echo(f"elmox: {message}", err=True),
             show_progress_bar=sys.stderr.isatty(),
         )
     if os.environ.get("RANK", "0") == "0":  # of several processes the first speaks

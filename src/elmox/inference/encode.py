@@ -60,7 +60,7 @@ def encode_batches(
 
     Args:
         reader: the model.
-        sentences: tokenised sentences.
+        sentences: tokenized sentences.
         choice: the layers wanted.
         options: how to cut the work.
         start: gives the start state of some rows (places in `sentences`).

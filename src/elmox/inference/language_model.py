@@ -101,8 +101,8 @@ def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageMod
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
     if stored is None or softmax is None:
         raise ElmoxError(
-            f"{checkpoint.found} has no softmax, so it cannot predict words: train one with elmox "
-            "finetune, or give AI2's (--softmax and --softmax-vocab; softmax=, softmax_vocab=)"
+            f"{checkpoint.description} has no softmax, so it cannot predict words: train one by "
+            "fine-tuning, or pass AI2's softmax file (softmax=, softmax_vocab=)"
         )
     # In float32 whatever the biLM's precision: a vocabulary's worth of exponentials is summed up.
     return LanguageModel(reader, softmax.float(), Vocab(stored.vocab, source=stored.source))

@@ -124,7 +124,7 @@ class Reader:
         """Read a batch.
 
         Args:
-            sentences: B tokenised sentences, without boundaries; none may be missing, all may be
+            sentences: B tokenized sentences, without boundaries; none may be missing, all may be
                 empty (an empty one is its two boundaries).
             state: start state of the B rows.
             choice: the layers wanted.

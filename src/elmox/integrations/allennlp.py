@@ -53,7 +53,7 @@ OUTPUT_FORMATS: dict[str, Callable[[Vectors], Vectors]] = {
 
 
 class ElmoEmbedder:
-    """Tokenised sentences to NumPy arrays of all layers.
+    """Tokenized sentences to NumPy arrays of all layers.
 
     As in AllenNLP, a string in place of a list of tokens is a list of its characters.
 

@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
-    """Spell tokenised sentences: (B, T, 50) int64 on the CPU, zeros at padding, no boundaries.
+    """Spell tokenized sentences: (B, T, 50) int64 on the CPU, zeros at padding, no boundaries.
 
     As in AllenNLP, a string in place of a list of tokens is a list of its characters.
     """

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from elmox.io.files import atomic_write
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 LONG_WORK_TOKENS = 50_000  # some seconds on a CPU
 
@@ -78,9 +78,9 @@ class ProgressReport:
     """Steps done and to come, for people: a bar on a terminal, lines elsewhere."""
 
     def __init__(
-        self, say: Say, bar: bool, step: int, num_steps: int, tokens_per_step: int
+        self, log: Log, bar: bool, step: int, num_steps: int, tokens_per_step: int
     ) -> None:
-        self._say, self._num_steps, self._tokens_per_step = say, num_steps, tokens_per_step
+        self._log, self._num_steps, self._tokens_per_step = log, num_steps, tokens_per_step
         self._bar = tqdm(
             total=num_steps * tokens_per_step,
             initial=step * tokens_per_step,
@@ -105,19 +105,19 @@ class ProgressReport:
         self._at = (self._at[0], self._at[1] + seconds)
 
     def line(self, step: int, epoch: float, epochs: float, speed: float, text: str) -> None:
-        """Say how it goes."""
+        """Log how it goes."""
         left = (self._num_steps - step) * self._tokens_per_step / max(speed, 1e-9)
         what = f"epoch {epoch:.2f} of {epochs:.2f}, {text}"
         if self._bar.disable:
             pace = f"{speed:,.0f} tokens/s, {duration(left)} left"
-            self._say(f"step {step}/{self._num_steps}, {what}, {pace}")
+            self._log(f"step {step}/{self._num_steps}, {what}, {pace}")
         else:
             self._bar.set_postfix_str(what)
 
     def tell(self, message: str) -> None:
         """Something that should stay on the screen."""
         if self._bar.disable:
-            self._say(message)
+            self._log(message)
         else:
             self._bar.write(message, file=self._bar.fp)
 

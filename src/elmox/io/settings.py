@@ -8,7 +8,7 @@ from typing import Any
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 
-LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimisers go some way beyond a rate
+LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimizers go some way beyond a rate
 
 
 def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Checkpoint:
     Attributes:
         config: the architecture.
         tensors: the state dict of `BiLm(config)`.
-        found: what the reader recognised, in words.
+        found: what the reader recognized, in words.
         characters: inventory of code points (ELMoForManyLangs), in the order of their ids.
         words: the input vocabulary of models that read word ids.
         mixes: learned mixes, by name.
@@ -89,7 +89,7 @@ class Checkpoint:
 
     config: ElmoConfig
     tensors: Mapping[str, Tensor]
-    found: str
+    description: str
     characters: tuple[str, ...] | None = None
     words: tuple[str, ...] | None = None
     mixes: Mapping[str, Mix] = field(default_factory=dict)

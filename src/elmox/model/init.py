@@ -43,7 +43,7 @@ def random_checkpoint(size: str, seed: int = 0) -> Checkpoint:
     if size not in PRESETS:
         raise ElmoxError(f"size {size!r}: expected {', '.join(PRESETS)}")
     tensors = random_bilm(PRESETS[size], seed).state_dict()
-    return Checkpoint(PRESETS[size], tensors, found=f"random weights of the {size} size")
+    return Checkpoint(PRESETS[size], tensors, description=f"random weights of the {size} size")
 
 
 def _init_char_cnn(char_cnn: CharCnn, generator: torch.Generator) -> None:

@@ -68,7 +68,7 @@ def read_ai2(
         for layer in range(config.lstm.num_layers):
             tensors |= _read_lstm(file, read, config, layer)
     words = vocab.words if vocab is not None and config.words is not None else None
-    return Checkpoint(config=config, tensors=tensors, found=found, words=words)
+    return Checkpoint(config=config, tensors=tensors, description=found, words=words)
 
 
 def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Path:

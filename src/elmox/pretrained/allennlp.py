@@ -66,7 +66,7 @@ def read_allennlp(
     if len(prefixes) > 1:
         found += f" (the first of {len(prefixes)})"
     found += f" and {len(mixes)} scalar mix{'' if len(mixes) == 1 else 'es'}{assumed}"
-    return Checkpoint(config=config, tensors=ours, found=found, mixes=mixes)
+    return Checkpoint(config=config, tensors=ours, description=found, mixes=mixes)
 
 
 def _config(tensors: Mapping[str, Tensor], encoder: str, stack: str, source: str) -> ElmoConfig:

@@ -1,6 +1,6 @@
 """Our own model directory, and the one function that loads any model from anywhere.
 
-config.json           architecture, tokeniser, format number
+config.json           architecture, tokenizer, format number
 model.safetensors     the biLM
 softmax.safetensors   the language model's output layer    (if any; read when it is first used)
 vocab.txt             the words that it predicts           (if any)
@@ -53,7 +53,7 @@ tags: [elmo, bilm, contextual-embeddings]
 
 # An ELMo biLM for elmox
 
-Made from: {found}.
+Made from: {description}.
 
 {facts}
 
@@ -136,7 +136,7 @@ def read_directory(folder: Path) -> Checkpoint:
     return Checkpoint(
         config=config,
         tensors=_read_float32(folder / "model.safetensors"),
-        found=f"elmox model directory {folder.resolve().name}",
+        description=f"elmox model directory {folder.resolve().name}",
         characters=_read_strings(folder / "characters.json", num_characters, CHARACTER_MARKS),
         words=_read_strings(
             folder / "words.json",
@@ -181,7 +181,7 @@ def write_directory(
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
                 (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-        text = _CARD.replace("{found}", checkpoint.found) if card is None else card
+        text = _CARD.replace("{description}", checkpoint.description) if card is None else card
         text = text.replace("{facts}", _facts(checkpoint))
         (new / "README.md").write_text(text, encoding="utf-8")
 
@@ -331,7 +331,7 @@ def _facts(checkpoint: Checkpoint) -> str:
 | LSTMs | {directions}, {lstm.num_layers} x {lstm.cell_dim} cells -> {lstm.projection_dim} |
 | layers x width of a vector | {config.num_layers} x {config.dim} |
 | parameters of the biLM | {numbers.replace("torch.", "")} |
-| tokeniser | {config.text.tokenizer} |
+| tokenizer | {config.text.tokenizer} |
 | softmax (predicts words) | {predicts} |
 | warm start state | {"yes" if checkpoint.warm_state else "no"} |
 | mixes | {", ".join(checkpoint.mixes) or "none"} |"""

@@ -59,7 +59,9 @@ def read_many_langs(folder: Path) -> Checkpoint:
     ours |= lstm_tensors(stack, "", config.lstm, f"{folder}/encoder.pkl")
     kind = " and ".join(n for n, d in (("words", words), ("characters", characters)) if d)
     found = f"ELMoForManyLangs folder that reads {kind} (configuration from {origin})"
-    return Checkpoint(config=config, tensors=ours, found=found, characters=characters, words=words)
+    return Checkpoint(
+        config=config, tensors=ours, description=found, characters=characters, words=words
+    )
 
 
 def _settings(folder: Path) -> tuple[dict[str, Any], str]:

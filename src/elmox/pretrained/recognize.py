@@ -1,6 +1,6 @@
 """Given a path, find out which legacy format it is and read it.
 
-| given | recognised by |
+| given | recognized by |
 |---|---|
 | .hdf5 file | HDF5; its options file beside it or given |
 | directory | encoder.pkl (ELMoForManyLangs) · weights.th / best.th (AllenNLP) · one .hdf5 (AI2) |
@@ -113,8 +113,8 @@ def _read_archive(
             checkpoint = _read_directory(folder, options, vocab, token_embeddings)
         except ElmoxError as error:  # the temporary folder means nothing to the user
             raise ElmoxError(str(error).replace(str(folder), str(archive))) from error
-    found = f"{archive_kind(archive)} {archive.name} with {checkpoint.found}"
-    return replace(checkpoint, found=found)
+    found = f"{archive_kind(archive)} {archive.name} with {checkpoint.description}"
+    return replace(checkpoint, description=found)
 
 
 def _wanted(name: str) -> bool:

@@ -1,1 +1,1 @@
-"""What a model's layers know, measured by simple means on labelled text."""
+"""What a model's layers know, measured by simple means on labeled text."""

@@ -167,8 +167,8 @@ def _whitening(vectors: Tensor) -> _Whitening:
         mean += rows.double().sum(0) / number
     covariance = torch.zeros(dim, dim, dtype=torch.float64, device=vectors.device)
     for rows in _some_rows(vectors):
-        centred = rows.float() - mean.float()
-        covariance += (centred.T @ centred).double() / number
+        centered = rows.float() - mean.float()
+        covariance += (centered.T @ centered).double() / number
     covariance = covariance.cpu()
     variance = covariance.diagonal()
     scale = torch.where(variance > 0, variance, 1.0).rsqrt()  # a constant dimension stays as it is

@@ -1,7 +1,7 @@
-"""Nearest neighbours of a word in its sentence (the paper's Table 4).
+"""Nearest neighbors of a word in its sentence (the paper's Table 4).
 
-A word vector without context has all senses of a word in it: the neighbours of "play" are players,
-games and theatres at once. The biLM's vector of one "play" in one sentence has as its neighbours
+A word vector without context has all senses of a word in it: the neighbors of "play" are players,
+games and theatres at once. The biLM's vector of one "play" in one sentence has as its neighbors
 words of other sentences that are used alike. Both kinds are looked for in one pass over a text of
 any size: what is held are the nearest so far and the vectors of one chunk.
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """A word in a sentence of the text."""
 
     similarity: float
@@ -45,7 +45,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class WordNeighbour:
+class WordNeighbor:
     """A word of the text, by itself."""
 
     similarity: float
@@ -53,17 +53,17 @@ class WordNeighbour:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """What is nearest to a word, nearest first, and how much text was looked at."""
 
-    in_context: list[Neighbour]
-    context_free: list[WordNeighbour]
+    in_context: list[Neighbor]
+    context_free: list[WordNeighbor]
     num_sentences: int
     num_tokens: int
 
 
 def find_word(sentence: Sequence[str], word: str, occurrence: int = 1) -> int:
-    """The position of a word in a tokenised sentence; of its second occurrence for 2, and so on."""
+    """The position of a word in a tokenized sentence; of its second occurrence for 2, and so on."""
     places = [place for place, token in enumerate(sentence) if token == word]
     if not places:
         raise ElmoxError(
@@ -77,7 +77,7 @@ def find_word(sentence: Sequence[str], word: str, occurrence: int = 1) -> int:
     return places[occurrence - 1]
 
 
-def find_neighbours(
+def find_neighbors(
     elmo: Elmo,
     sentence: Sequence[str],
     position: int,
@@ -87,23 +87,23 @@ def find_neighbours(
     k: int = 5,
     same_word: bool = False,
     show_progress_bar: bool = False,
-) -> Neighbours:
+) -> Neighbors:
     """Search a text for what is nearest to a word of a sentence.
 
     Args:
         elmo: the model.
-        sentence: a tokenised sentence.
+        sentence: a tokenized sentence.
         position: of the word, counted from 0.
-        text: tokenised sentences, read once. Where `sentence` itself is among them, it is left out.
+        text: tokenized sentences, read once. Where `sentence` itself is among them, it is left out.
         layer: whose vectors are compared: "top", "average", "mix", "mix:NAME" or a number.
-        k: how many neighbours of each kind, at most.
-        same_word: only the same word, in any case, can be a neighbour in context. Sentences without
+        k: how many neighbors of each kind, at most.
+        same_word: only the same word, in any case, can be a neighbor in context. Sentences without
             it are then not embedded, which makes the search far quicker.
         show_progress_bar: on stderr.
 
     Returns:
-        Neighbours in context, each from a sentence of its own (its nearest word; a sentence that
-        the text repeats counts once); and neighbours of the word's own vector, layer 0, among the
+        Neighbors in context, each from a sentence of its own (its nearest word; a sentence that
+        the text repeats counts once); and neighbors of the word's own vector, layer 0, among the
         other distinct words of the text.
     """
     if k < 1:
@@ -120,9 +120,9 @@ def find_neighbours(
             num_sentences += len(chunk)
     if not num_tokens:
         raise ElmoxError("the text has no words: nothing to search")
-    return Neighbours(
-        [Neighbour(similarity, *place) for similarity, place in search.places.best()],
-        [WordNeighbour(similarity, word) for similarity, word in search.words.best()],
+    return Neighbors(
+        [Neighbor(similarity, *place) for similarity, place in search.places.best()],
+        [WordNeighbor(similarity, word) for similarity, word in search.words.best()],
         num_sentences,
         num_tokens,
     )

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from torch import Tensor, nn
 
 from elmox.errors import ElmoxError
-from elmox.io.progress import Say
+from elmox.io.progress import Log
 from elmox.tasks.data.questions import Questions
 from elmox.tasks.data.texts import Sentence
 from elmox.tasks.nn.embedder import Embedded, Widths
@@ -46,10 +46,10 @@ class Task(Protocol[Example, Answer]):
     tokenizer: str | None
 
     def read(self, path: Path) -> list[Example]:
-        """Labelled examples of a file. Raises `ElmoxError` where it is not right, or empty."""
+        """Labeled examples of a file. Raises `ElmoxError` where it is not right, or empty."""
         ...
 
-    def unlabelled(self, values: Mapping[str, Any]) -> Example:
+    def unlabeled(self, values: Mapping[str, Any]) -> Example:
         """An example of text alone, to be answered.
 
         Args:
@@ -67,7 +67,7 @@ class Task(Protocol[Example, Answer]):
         ...
 
     def sentences(self, example: Example) -> Sequence[Sentence]:
-        """The tokenised sentences that the model reads for an example."""
+        """The tokenized sentences that the model reads for an example."""
         ...
 
     def describe(self, train: Sequence[Example], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,14 +98,14 @@ class LearnsFromOthers(Protocol[Example]):
         self,
         examples: Sequence[Example],
         settings: Mapping[str, Any],
-        say: Say = lambda message: None,
+        log: Log = lambda message: None,
     ) -> list[Example]:
         """What is learned from.
 
         Args:
             examples: of the training file, or a share of them.
             settings: the recipe's, under `[head]`.
-            say: told what of the examples is lost by that, where it is worth a line.
+            log: told what of the examples is lost by that, where it is worth a line.
         """
         ...
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmox.elmo import Elmo, chosen_device
+from elmox.elmo import Elmo, resolve_device
 from elmox.errors import ElmoxError
 from elmox.tasks.base import check_scored
 from elmox.tasks.data.batches import TaskData, answers_to, distinct_sentences
@@ -31,10 +31,10 @@ class Asked:
     example: Any
 
 
-class Fitted:
+class TaskPredictor:
     """A fitted model with its biLM.
 
-        tagger = Fitted.load("runs/ner/seed-0/model")
+        tagger = TaskPredictor.load("runs/ner/seed-0/model")
         tagger.tag([["Ada", "Lovelace", "lived", "in", "London"]])
 
     Attributes:
@@ -54,13 +54,13 @@ class Fitted:
         reader = elmo if model.finetuned is None else model.finetuned.elmo
         if self.task.tokenizer is not None:  # as the text that it was fitted on
             self.tokenize = get_tokenizer(self.task.tokenizer)
-        else:  # without a biLM there is none whose tokeniser would be the right one
+        else:  # without a biLM there is none whose tokenizer would be the right one
             self.tokenize = get_tokenizer("treebank") if reader is None else reader.tokenize
 
     @classmethod
     def load(
         cls, path: str | Path, *, elmo: str | Path | None = None, device: str | None = None
-    ) -> "Fitted":
+    ) -> "TaskPredictor":
         """Load a model that `elmox fit` has made.
 
         Args:
@@ -68,7 +68,7 @@ class Fitted:
             elmo: where its biLM lies now, if not where it lay when the model was fitted.
             device: cpu, cuda; a GPU if there is one by default.
         """
-        where = chosen_device(device)
+        where = resolve_device(device)
         model = read_model(Path(path)).to(where)
         recipe, wanted = model.description.recipe, model.description.elmo
         if wanted is None or not recipe.elmo.is_frozen:
@@ -93,7 +93,7 @@ class Fitted:
 
         Args:
             questions: with the texts that the task asks for (`questions.py`), as tokens or as
-                strings, which the tokeniser splits. Where the task is about sentences, each
+                strings, which the tokenizer splits. Where the task is about sentences, each
                 sentence of a `text` has an answer of its own. Other keys come back with the answer.
         """
         return self.shown([own for question in questions for own in self.asked(question)])
@@ -104,7 +104,7 @@ class Fitted:
         texts = {*asks.keys, *asks.instead}
         others = {key: value for key, value in question.items() if key not in texts}
         return [
-            Asked(others, self.task.unlabelled(self._tokenised(own)))
+            Asked(others, self.task.unlabeled(self._tokenized(own)))
             for own in asks.of_object(question)
         ]
 
@@ -116,7 +116,7 @@ class Fitted:
             for own, answer in zip(asked, found, strict=True)
         ]
 
-    def _tokenised(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def _tokenized(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The same with its texts split into tokens."""
         asks = self.task.asks
         values = dict(question)
@@ -150,7 +150,7 @@ class Fitted:
         return sum(map(len, self.task.sentences(example)))
 
     def score(self, path: Path) -> dict[str, float]:
-        """The task's official scores on a file of labelled data."""
+        """The task's official scores on a file of labeled data."""
         examples = self.task.read(path)
         check_scored(self.task, examples, self.model.description.recipe.head, str(path))
         return self.task.score(examples, self.answers(examples))

@@ -2,8 +2,8 @@
 
 | format | a line is |
 |---|---|
-| text | one tokenised sentence, tokens separated by white space (bilm-tf's habit) |
-| raw | running text: split into sentences, then into tokens by the model's tokeniser |
+| text | one tokenized sentence, tokens separated by white space (bilm-tf's habit) |
+| raw | running text: split into sentences, then into tokens by the model's tokenizer |
 | jsonl | `{"tokens": [...]}`, one sentence, or `{"text": "..."}`, running text |
 
 Other keys of a JSON line are ignored. Every line gives one entry, an empty line an empty one, so
@@ -72,7 +72,7 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
     Args:
         path: the file.
         format: what its lines are.
-        tokenize: the model's tokeniser, for raw text.
+        tokenize: the model's tokenizer, for raw text.
         skip: lines to pass over, because an earlier run has done them.
     """
     parse = {"text": _text, "raw": _raw, "jsonl": _json}[format]

@@ -1,15 +1,15 @@
-"""Tokenisers: a text in, the list of its words out.
+"""Tokenizers: a text in, the list of its words out.
 
 ELMo embeds words, so a model is only as good as the agreement between the words it was trained on
-and the words it is given. A checkpoint's config therefore names its tokeniser, and `get_tokenizer`
+and the words it is given. A checkpoint's config therefore names its tokenizer, and `get_tokenizer`
 turns the name into a function:
 
     treebank           Penn Treebank words, as in the CoNLL and PropBank data: `do n't`, `John 's`
     treebank:hyphens   the same, cut further as in web treebanks: `15 - year`, `and / or`, `5 pm`
-    whitespace         the text is tokenised already
+    whitespace         the text is tokenized already
     spacy:LANG         the rules of spaCy for one language, for example `spacy:de`
 
-The Treebank tokeniser is one regular expression per variant: an ordered choice between kinds of
+The Treebank tokenizer is one regular expression per variant: an ordered choice between kinds of
 token, the last of which is "any character". So it never changes a text: its tokens, joined, are the
 text without the white space; quotes and brackets stay the characters they are. It wants a sentence
 at a time, because a period that ends the text is a token of its own even after an abbreviation.
@@ -88,7 +88,7 @@ _NUMBER = r"\d++(?:[.,:]\d++)*+"
 
 
 def get_tokenizer(name: str) -> Tokenizer:
-    """Return the tokeniser of that name: a function from a text to the list of its tokens.
+    """Return the tokenizer of that name: a function from a text to the list of its tokens.
 
     Args:
         name: `treebank`, `treebank:hyphens`, `whitespace` or `spacy:LANG`.
@@ -106,7 +106,7 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 
 def token_spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
-    """Return where in `text` its tokens are, as (start, end), for any tokeniser of this module."""
+    """Return where in `text` its tokens are, as (start, end), for any tokenizer of this module."""
     spans = []
     end = 0
     for token in tokens:
@@ -117,7 +117,7 @@ def token_spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
 
 
 def _spacy(language: str) -> Tokenizer:
-    """The rule tokeniser of spaCy for one language, without its tokens of mere white space."""
+    """The rule tokenizer of spaCy for one language, without its tokens of mere white space."""
     try:
         import spacy
     except ImportError:
@@ -135,7 +135,7 @@ def _spacy(language: str) -> Tokenizer:
 
 @cache
 def _treebank(cut_hyphens: bool) -> re.Pattern[str]:
-    """Compile the Treebank tokeniser: an ordered choice between kinds of token, without groups.
+    """Compile the Treebank tokenizer: an ordered choice between kinds of token, without groups.
 
     `re` skips a choice at once when it starts with a literal or a class that does not fit, so the
     choices are a flat list and start with one where they can; the plain word comes early for the

@@ -1,7 +1,7 @@
 """Checkpoints of a run: written whole or not at all, the last two kept.
 
     out/checkpoints/step-00001250/
-      trainer.safetensors   weights, optimiser, LSTM states of all rows
+      trainer.safetensors   weights, optimizer, LSTM states of all rows
       trainer.json          how far the run is
       recipe.toml           what is being trained
 

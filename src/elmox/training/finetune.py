@@ -30,7 +30,7 @@ import torch
 from elmox.errors import ElmoxError
 from elmox.io.files import atomic_write, is_vacant, read_json, to_json, writing
 from elmox.io.locks import alone_in
-from elmox.io.progress import Say
+from elmox.io.progress import Log
 from elmox.io.temporary import clear_leftovers, scratch_directory
 from elmox.io.tensors import digest
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
@@ -114,7 +114,7 @@ def finetune(
     hdf5: Path | None = None,
     resume: bool = False,
     device: str | None = None,
-    say: Say = lambda message: None,
+    log: Log = lambda message: None,
     show_progress_bar: bool = False,
 ) -> FinetuneReport:
     """Fine-tune a model.
@@ -128,7 +128,7 @@ def finetune(
         hdf5: a file to write the result to in AI2's format as well.
         resume: go on where an earlier call with the same arguments was interrupted.
         device: cpu, cuda; a GPU if there is one by default.
-        say: told how it goes.
+        log: told how it goes.
         show_progress_bar: on stderr.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -141,7 +141,7 @@ def finetune(
     with ExitStack() as held:
         _enter(out, _asked(model, texts, prepare, options), resume, held)
         corpus = _corpus(model, texts, out, prepare, options)
-        _warn(corpus, say)
+        _warn(corpus, log)
         whole, found = _start(model, corpus, out, options, hdf5)
         del model  # it is read from `start` again: two copies would be one too many
 
@@ -153,19 +153,19 @@ def finetune(
                 resume=resume,
                 device=device,
                 verify=False,  # it just was
-                say=say,
+                log=log,
                 show_progress_bar=bar,
             )
 
         if found.new_softmax:
-            say(f"training a new softmax first; {found.num_carried} of its rows are carried over")
+            log(f"training a new softmax first; {found.num_carried} of its rows are carried over")
             outcome = go(_softmax_only(whole, options), out / "softmax")
             found = replace(found, before=outcome.best_perplexity, signal=outcome.signal)
             softmax = out / "softmax" / ("best" if corpus.valid else "last")
             whole = replace(whole, model=replace(whole.model, start=str(softmax)))
         elif corpus.valid is not None:
             found = replace(found, before=_held_out(whole, corpus, device))
-            say(f"held-out perplexity before: {found.before:.2f}")
+            log(f"held-out perplexity before: {found.before:.2f}")
         if found.signal is not None:
             return found
         outcome = go(whole, out / "run")
@@ -249,7 +249,7 @@ def _corpus(
     prepare: PrepareOptions,
     options: FinetuneOptions,
 ) -> Corpus:
-    """The text, prepared once, by the model's tokeniser and, if it has one, vocabulary."""
+    """The text, prepared once, by the model's tokenizer and, if it has one, vocabulary."""
     folder = out / "corpus"
     if not (folder / "corpus.json").exists():
         prepare = replace(prepare, tokenizer=prepare.tokenizer or model.config.text.tokenizer)
@@ -267,12 +267,12 @@ def _corpus(
     return open_corpus(folder, verify=True)
 
 
-def _warn(corpus: Corpus, say: Say) -> None:
+def _warn(corpus: Corpus, log: Log) -> None:
     if corpus.valid is None:
-        say("no text is held out, so the perplexity before and after will not be known")
+        log("no text is held out, so the perplexity before and after will not be known")
     if corpus.info.train.num_tokens < SMALL_DOMAIN:
         watch = " and watch the held-out perplexity" if corpus.valid else ""
-        say(
+        log(
             f"warning: {corpus.info.train.num_tokens:,} words are so few that the model will soon "
             f"know them by heart: keep to one epoch{watch}"
         )

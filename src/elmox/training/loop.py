@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elmox.errors import ElmoxError
 from elmox.io.memory import memory_explained
-from elmox.io.progress import MetricsLog, ProgressReport, Say
+from elmox.io.progress import Log, MetricsLog, ProgressReport
 from elmox.pretrained.load import write_directory
 from elmox.training.checkpoint import (
     RunProgress,
@@ -56,7 +56,7 @@ def train(
     resume: bool = False,
     device: str | None = None,
     verify: bool = True,
-    say: Say = lambda message: None,
+    log: Log = lambda message: None,
     show_progress_bar: bool = False,
 ) -> Outcome:
     """Train a biLM.
@@ -67,13 +67,13 @@ def train(
         resume: go on from the last checkpoint in `out`; from the beginning where there is none.
         device: cpu, cuda; a GPU if there is one by default.
         verify: read the whole corpus first, and refuse it where it is not as it was made.
-        say: told how it goes, a line at a time.
+        log: told how it goes, a line at a time.
         show_progress_bar: a bar on stderr instead of most lines.
     """
     with processes(device) as everyone, stop_signals() as stop, memory_explained():
         bar = show_progress_bar and everyone.is_first
         # In a function of its own, whose end lets go of the model: before that of the processes.
-        return _train(recipe, out, resume, everyone, stop, verify, say, bar)
+        return _train(recipe, out, resume, everyone, stop, verify, log, bar)
 
 
 def _train(
@@ -83,10 +83,10 @@ def _train(
     everyone: Processes,
     stop: Stop,
     verify: bool,
-    say: Say,
+    log: Log,
     bar: bool,
 ) -> Outcome:
-    told: Say = say if everyone.is_first else lambda message: None
+    told: Log = log if everyone.is_first else lambda message: None
     corpus = open_corpus(Path(recipe.data.dir))
     with ExitStack() as held:
 
@@ -108,10 +108,10 @@ class _Run:
     """A run in one process."""
 
     def __init__(
-        self, recipe: Recipe, out: Path, corpus: Corpus, everyone: Processes, say: Say
+        self, recipe: Recipe, out: Path, corpus: Corpus, everyone: Processes, log: Log
     ) -> None:
         self._recipe, self._out, self._corpus = recipe, out, corpus
-        self._everyone, self._say = everyone, say
+        self._everyone, self._log = everyone, log
         self._trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), everyone)
         self._progress = RunProgress(0, corpus.info.digest)
         self._loss: float | None = None
@@ -119,7 +119,7 @@ class _Run:
         tokens = recipe.train.rows * recipe.train.steps
         self._epochs_per_step = tokens / corpus.train.num_positions
         if self._epochs_per_step > 1:
-            say(
+            log(
                 f"warning: a step of {tokens:,} tokens reads the text "
                 f"{self._epochs_per_step:.1f} times: choose fewer train.rows"
             )
@@ -129,13 +129,13 @@ class _Run:
         progress, tensors = read_checkpoint(checkpoint, self._recipe, self._progress.corpus)
         self._trainer.restore(tensors, progress.step, progress.lr)
         self._progress = progress
-        self._say(f"going on from {checkpoint}, after {progress.step} steps")
+        self._log(f"going on from {checkpoint}, after {progress.step} steps")
 
     def go(self, stop: Stop, bar: bool) -> Outcome:
         """Train until the end, a signal, or no more improvement."""
         trainer, report = self._trainer, self._recipe.report
         tokens = self._recipe.train.rows * self._recipe.train.steps
-        self._report = ProgressReport(self._say, bar, trainer.step, trainer.num_steps, tokens)
+        self._report = ProgressReport(self._log, bar, trainer.step, trainer.num_steps, tokens)
         self._metrics = MetricsLog(self._out, trainer.step) if self._everyone.is_first else None
         stopping = False
         self._began = time.monotonic() - self._progress.seconds
@@ -149,7 +149,7 @@ class _Run:
                 if stopping or self._is_anything_due():
                     stopping |= self._read_reports()
                 if self._is_due(report.log_every):
-                    self._log(self._last)
+                    self._log_step(self._last)
                 if not stopping and self._is_evaluation_due():
                     self._evaluate()
                 ending = stopping or self._is_over()
@@ -219,7 +219,7 @@ class _Run:
             loss_count=self._progress.loss_count + 1,
         )
 
-    def _log(self, step: StepReport) -> None:
+    def _log_step(self, step: StepReport) -> None:
         name = "sampled_loss" if self._recipe.softmax.loss == "sampled" else "loss"
         self._loss = self._progress.loss_sum / self._progress.loss_count
         self._progress = replace(self._progress, loss_sum=0.0, loss_count=0)
@@ -243,7 +243,7 @@ class _Run:
             raise ElmoxError(self._divergence())
 
     def _divergence(self) -> str:
-        """What to say, and what is left."""
+        """What to log, and what is left."""
         course = self._progress.course
         left = [str(self._out / "best")] if self._progress.best_perplexity is not None else []
         left += map(str, checkpoints(self._out / "checkpoints"))

@@ -104,10 +104,10 @@ class SampledObjective:
         return found
 
     def _draw(self, step: int, num_directions: int, device: torch.device) -> _Drawn:
-        """The candidates of a step; those of its neighbours are drawn with them."""
+        """The candidates of a step; those of its neighbors are drawn with them."""
         if step not in self._steps:
             at_once = STEPS_AT_ONCE.get(device.type, 1)
-            # Always the same neighbours: no last bit depends on where a run was resumed.
+            # Always the same neighbors: no last bit depends on where a run was resumed.
             first = step - step % at_once
             self._steps = range(first, first + at_once)
             directions = range(num_directions)

@@ -18,7 +18,7 @@ from torch import Tensor
 from elmox.kernels.dispatch import why_not_triton
 from elmox.training.recipe import OptimRecipe
 
-Slots = dict[str, Tensor]  # what an optimiser remembers of one array
+Slots = dict[str, Tensor]  # what an optimizer remembers of one array
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Plan:
 
     Attributes:
         num_body, num_softmax: parameters.
-        weight_bytes: weights, a step's gradients and optimiser, in float32. Of a sampled softmax
+        weight_bytes: weights, a step's gradients and optimizer, in float32. Of a sampled softmax
             only the touched rows have gradients; what is frozen has neither of the latter two.
         activation_bytes: computed: what the LSTMs keep of a step for the way back.
         peak_bytes: measured on the device; None on a CPU.
@@ -66,7 +66,7 @@ class Plan:
 
         Args:
             num_devices: N.
-            bandwidth: bytes a second between any two neighbours.
+            bandwidth: bytes a second between any two neighbors.
         """
         share = (num_devices - 1) / num_devices
         exchange = 2 * share * self.exchanged_bytes / bandwidth

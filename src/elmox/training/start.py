@@ -31,7 +31,7 @@ def starting_point(recipe: Recipe, corpus: Corpus) -> Checkpoint:
         start = Checkpoint(
             config=config,
             tensors=random_bilm(config, recipe.train.seed).state_dict(),
-            found="random weights",
+            description="random weights",
             words=corpus.vocab() if config.words else None,
         )
     if start.softmax is None:

@@ -75,7 +75,7 @@ class Pending:
 
 
 class Trainer:
-    """The network, its optimiser, and where every row is."""
+    """The network, its optimizer, and where every row is."""
 
     def __init__(
         self, recipe: Recipe, corpus: Corpus, start: Checkpoint, processes: Processes
@@ -185,7 +185,7 @@ class Trainer:
         return replace(
             self._start,
             tensors=self.bilm.state_dict(),
-            found=f"{self.step} steps of training by elmox, from {self._start.found}",
+            description=f"{self.step} steps of training by elmox, from {self._start.description}",
             softmax=Softmax(self.softmax.state_dict(), self._corpus.vocab()),
             warm_state=None,  # it belonged to the weights before
         )

@@ -92,7 +92,7 @@ def embed_file(
     settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
     identity, is_repeatable = _identity(source)
     job = {**settings, "input": identity, "model": fingerprint(elmo)}
-    about = {**settings, "model": elmo.found, "tokenizer": elmo.config.text.tokenizer}
+    about = {**settings, "model": elmo.description, "tokenizer": elmo.config.text.tokenizer}
     num_lines = num_tokens = 0
     with open_writer(
         output,

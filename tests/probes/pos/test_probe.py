@@ -151,7 +151,7 @@ def test_the_control_reads_the_same_with_other_weights(elmo: Elmo, tmp_path: Pat
     for model in (elmo, *(Elmo.from_pretrained(path, device="cpu") for path in others)):
         control = random_control(model)
         assert control.config == model.config
-        assert control.found == "random weights"
+        assert control.description == "random weights"
         words = [["The", "cat", "sat"]]
         one, other = (own.encode_tokens(words, layers="all")[0] for own in (model, control))
         assert one.shape == other.shape

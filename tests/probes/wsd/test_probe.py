@@ -1,4 +1,4 @@
-"""Word senses by nearest neighbour, and their scores."""
+"""Word senses by nearest neighbor, and their scores."""
 
 import json
 import tarfile

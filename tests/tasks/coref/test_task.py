@@ -28,7 +28,7 @@ from elmox.tasks.data.documents import Document
 from elmox.tasks.fit.session import fit_task
 from elmox.tasks.model import read_model
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 
 # A word, and after a stroke which mentions begin and end there, as in the last column of the files.
@@ -305,7 +305,7 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
             num_seeds=num_seeds,
             device="cpu",
             cache=tmp_path,
-            say=said.append,
+            log=said.append,
         )
         found = [line for line in said if "links" in line]
         assert len(found) == bool(message)
@@ -338,7 +338,7 @@ def test_ten_documents_by_heart(
     assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
     assert [found.best.dev[name] for name in ("muc", "b3", "ceaf")] == [100.0] * 3
     assert found.best.dev["f1_singletons"] < 100  # there are some, and none are answered
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     documents = TASK.read(file)
     for own, answer in zip(documents, fitted.answers(documents), strict=True):
         assert answer == tuple(cluster for cluster in own.clusters if len(cluster) > 1)
@@ -406,7 +406,7 @@ def test_bad_questions(tmp_path: Path) -> None:
     file = write(tmp_path / "ten.conll")
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
     found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     for question, message in (
         ({"sentences": "She left."}, "sentences is 'She left.', expected a list of sentences"),
         ({"sentences": [["a"], 3]}, "a sentence is 3, expected a text or a list of tokens"),

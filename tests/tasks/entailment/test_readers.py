@@ -60,7 +60,7 @@ def test_malformed_lines_of_snli(tmp_path: Path, line: str, says: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", snli("-")])
 def test_snli_without_labels(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ElmoxError, match=r"pairs.txt has no labelled pairs"):
+    with pytest.raises(ElmoxError, match=r"pairs.txt has no labeled pairs"):
         read_snli(write(tmp_path, text))
 
 

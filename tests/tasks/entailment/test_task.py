@@ -12,7 +12,7 @@ from elmox.errors import ElmoxError
 from elmox.tasks.entailment.task import Entailment, EntailmentPair
 from elmox.tasks.fit.session import fit_task
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 
 PAIRS = (
@@ -85,7 +85,7 @@ def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     code, _, err = run_here(["tag", found.best.model, data], capsys)
     assert code != 0
     assert f"{data}: nli reads JSON lines (.jsonl) with premise, hypothesis" in err
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     assert fitted.score(data) == {"accuracy": 100.0}
     asked = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]
     answers = fitted.ask(asked)
@@ -112,7 +112,7 @@ def test_places_of_elmo_and_labels_unseen(tiny: Path, tmp_path: Path) -> None:
         out = tmp_path / place
         found = fit_task("nli", chosen, train, dev, out, device="cpu", cache=tmp_path)
         scores.append((found.best.dev, found.best.epochs))
-        fitted = Fitted.load(found.best.model, device="cpu")
+        fitted = TaskPredictor.load(found.best.model, device="cpu")
         shown = fitted.ask([{"premise": ["x"] * 1000, "hypothesis": ["y"]}])
         assert list(shown[0]["probabilities"]) == ["entailment", "contradiction"]
     assert scores[0] == scores[1]

@@ -21,7 +21,7 @@ SMALL = [*WORDS, "head.hidden=[6,6]", "fit.lr=0.02", "fit.least_updates=1"]
 
 def session(folder: Path, said: list[str]) -> TaskSession:
     data = write_columns(folder / "names.txt", NAMES)
-    return TaskSession("ner", data, data, device="cpu", cache=folder / "cache", say=said.append)
+    return TaskSession("ner", data, data, device="cpu", cache=folder / "cache", log=said.append)
 
 
 def test_layers(tiny: Path, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_samples_are_nested_and_curves_are_drawn(tiny: Path, tmp_path: Path) -> 
     pytest.importorskip("matplotlib")
     recipe = task_recipe(None, [*SMALL, f"elmo.model={tiny}", "elmo.layers=top", "fit.epochs=1"])
     own, said = session(tmp_path, []), list[str]()
-    found = ablate(own, recipe, "samples", tmp_path / "out", about={}, say=said.append)
+    found = ablate(own, recipe, "samples", tmp_path / "out", about={}, log=said.append)
     # Of ten sentences, 1% and 10% are the one that 0.1% is: they would be the same fits again.
     assert [row.variant.share for row in found.rows] == [s for s in (0.001, 1) for _ in "ab"]
     assert [row.examples for row in found.rows] == [1, 1, 10, 10]
@@ -102,7 +102,7 @@ def test_a_share_of_which_nothing_is_learned_is_left_out(tiny: Path, tmp_path: P
     changes = ["head.binary=true", "head.hidden=4", "head.maxout=[4]", f"elmo.model={tiny}"]
     recipe = task_recipe(None, [*WORDS, *changes, "fit.epochs=1", "fit.least_updates=1"])
     own, said = TaskSession("sst", train, data, **options), list[str]()
-    found = ablate(own, recipe, "samples", tmp_path / "out", about={}, say=said.append)
+    found = ablate(own, recipe, "samples", tmp_path / "out", about={}, log=said.append)
     assert [(row.variant.share, row.examples) for row in found.rows] == [(1.0, 10)] * 2
     message = "nothing to learn from: head.binary leaves out what is neutral"
     assert f"0.001, with ELMo is left out: {message}" in said

@@ -16,10 +16,10 @@ from elmox.errors import ElmoxError
 from elmox.tasks.data.batches import TaskData
 from elmox.tasks.data.texts import Texts, Words
 from elmox.tasks.fit.ablation import ablate
-from elmox.tasks.fit.finetuned import FinetunedElmo, copy_to_learn
+from elmox.tasks.fit.finetuned import FinetunedElmo, trainable_copy
 from elmox.tasks.fit.session import Results, TaskSession, fit_task
 from elmox.tasks.nn.embedder import Embedder
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe, task_recipe
 
 SENTENCES = [[word for word, _ in sentence] for sentence in NAMES]
@@ -67,7 +67,7 @@ def test_the_bilm_is_learned_and_stored(tiny: Path, tmp_path: Path) -> None:
     assert not (model / "elmo" / "softmax.safetensors").exists()
     done = run_elmox("eval", model, tmp_path / "names.txt", "--json")
     assert json.loads(done.stdout) == found.best.test, done.stderr
-    answers = [answer["tags"] for answer in Fitted.load(model, device="cpu").tag(SENTENCES)]
+    answers = [answer["tags"] for answer in TaskPredictor.load(model, device="cpu").tag(SENTENCES)]
     assert answers == [[tag for _, tag in sentence] for sentence in NAMES]
 
 
@@ -77,14 +77,14 @@ def test_the_original_is_not_needed(tiny: Path, tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe(own, "fit.epochs=1"))
     own.rename(tmp_path / "gone")
     model = Path(found.best.model).rename(tmp_path / "moved")
-    fitted = Fitted.load(model, device="cpu")
+    fitted = TaskPredictor.load(model, device="cpu")
     assert fitted.score(tmp_path / "names.txt") == found.best.test
     assert fitted.tokenize("don't") == ["do", "n't"]
     with pytest.raises(ElmoxError, match=r"with a biLM that it holds itself: leave .*gone out"):
-        Fitted.load(model, elmo=tmp_path / "gone", device="cpu")
+        TaskPredictor.load(model, elmo=tmp_path / "gone", device="cpu")
     (model / "elmo").rename(tmp_path / "elsewhere")
     with pytest.raises(ElmoxError, match="elmo is missing, the biLM of the model"):
-        Fitted.load(model, device="cpu")
+        TaskPredictor.load(model, device="cpu")
 
 
 def test_the_best_epoch_is_the_bilm_of_that_epoch(tiny: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_threads_add_up_gradients_in_one_order() -> None:
 def test_layers_are_those_of_the_model(tiny: Path) -> None:
     """With gradients and without; padded as the rest of a batch is."""
     elmo = Elmo.from_pretrained(tiny, device="cpu")
-    own = FinetunedElmo(copy_to_learn(elmo))
+    own = FinetunedElmo(trainable_copy(elmo))
     sentences = [["Live", "in", "the", "present"], [], ["天", "😀"]]
     expected = elmo.encode_tokens(sentences, layers="all")
     learning = own(sentences)
@@ -162,7 +162,7 @@ def test_seeds_begin_with_the_same_bilm(tiny: Path, tmp_path: Path) -> None:
     shutil.rmtree(mixed / "elmo")
     shutil.copytree(Path(two.seeds[1].model) / "elmo", mixed / "elmo")
     with pytest.raises(ElmoxError, match="not the biLM that was learned with this model"):
-        Fitted.load(mixed, device="cpu")
+        TaskPredictor.load(mixed, device="cpu")
     alone = own.fit(chosen.with_seed(1), tmp_path / "alone")
     assert two.seeds[1].dev == alone.seeds[0].dev
     second, same = bilm_of(two.seeds[1].model), bilm_of(alone.seeds[0].model)

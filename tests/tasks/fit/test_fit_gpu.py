@@ -9,7 +9,7 @@ import torch
 from tagged_files import NAMES, write_columns
 
 from elmox.tasks.fit.session import Results, fit_task
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import task_recipe
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -53,7 +53,7 @@ def test_an_interrupted_fit_goes_on(finetune: bool, tiny: Path, tmp_path: Path) 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_names(tiny, tmp_path, "halves", "cuda", finetune, say=interrupt)
+        fit_names(tiny, tmp_path, "halves", "cuda", finetune, log=interrupt)
     fit_names(tiny, tmp_path, "halves", "cuda", finetune)
     assert losses(tmp_path / "halves") == pytest.approx(losses(tmp_path / "whole"), rel=1e-3)
 
@@ -62,5 +62,5 @@ def test_an_interrupted_fit_goes_on(finetune: bool, tiny: Path, tmp_path: Path) 
 def test_what_is_stored_is_what_was_learned(finetune: bool, tiny: Path, tmp_path: Path) -> None:
     found = fit_names(tiny, tmp_path, "run", "cuda", finetune)
     for device in ("cpu", "cuda"):
-        score = Fitted.load(found.best.model, device=device).score(tmp_path / "names.txt")
+        score = TaskPredictor.load(found.best.model, device=device).score(tmp_path / "names.txt")
         assert score["f1"] == pytest.approx(found.mean["dev"])

@@ -15,7 +15,7 @@ from elmox.errors import ElmoxError
 from elmox.tasks.fit.layers import layers_path
 from elmox.tasks.fit.session import Results, fit_task
 from elmox.tasks.model import is_task_model, read_model
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 
 WORDS = [[word for word, _ in sentence] for sentence in NAMES]
@@ -41,7 +41,7 @@ def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", f"elmo.place={place}")
     found = fit_names(tmp_path, chosen)
     assert found.mean == {"dev": 100.0}
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     answers = [answer["tags"] for answer in fitted.tag(WORDS)]
     assert answers == [[tag for _, tag in sentence] for sentence in NAMES]
     assert fitted.score(tmp_path / "names.txt")["f1"] == 100.0
@@ -134,7 +134,7 @@ def test_a_score_that_was_always_0_is_told(tmp_path: Path) -> None:
     fit_task("ner", chosen, data, bare, tmp_path / "run", **options)
     assert "f1 was never above 0, so nothing could be chosen by it: see that the dev" in said[-1]
     said.clear()
-    fit_names(tmp_path, recipe("elmo.model=none"), "other", say=said.append)
+    fit_names(tmp_path, recipe("elmo.model=none"), "other", log=said.append)
     assert "never above 0" not in "".join(said)
 
 
@@ -154,7 +154,7 @@ def test_seeds_and_a_test_file(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=2", "fit.seed=5")
     said: list[str] = []
     test = write_columns(tmp_path / "test.txt", NAMES[:3])
-    found = fit_names(tmp_path, chosen, test=test, num_seeds=3, say=said.append)
+    found = fit_names(tmp_path, chosen, test=test, num_seeds=3, log=said.append)
     assert [own.seed for own in found.seeds] == [5, 6, 7]
     scores = [own.dev["f1"] for own in found.seeds]
     assert found.mean["dev"] == pytest.approx(np.mean(scores))
@@ -189,8 +189,8 @@ def test_seeds_that_there_are_not(tmp_path: Path) -> None:
 def test_layers_are_computed_once(tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", "fit.epochs=1")
     said: list[str] = []
-    fit_names(tmp_path, chosen, "first", say=said.append)
-    fit_names(tmp_path, chosen, "second", say=said.append)
+    fit_names(tmp_path, chosen, "first", log=said.append)
+    fit_names(tmp_path, chosen, "second", log=said.append)
     layers = [line for line in said if line.startswith("ELMo's layers")]
     how = [line.split(": ")[1].split()[0].rstrip(",") for line in layers]
     assert how == ["computed", "reused", "reused", "reused"]  # dev is the same text
@@ -209,9 +209,9 @@ def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> N
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_names(tmp_path, chosen, "halves", say=interrupt)
+        fit_names(tmp_path, chosen, "halves", log=interrupt)
     said: list[str] = []
-    halves = fit_names(tmp_path, chosen, "halves", say=said.append)
+    halves = fit_names(tmp_path, chosen, "halves", log=said.append)
     assert "going on after epoch 2" in said
     assert halves.mean == whole.mean
     metrics = [
@@ -233,7 +233,7 @@ def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
     del job["model"]["recipe"]["fit"]["decay"], job["model"]["recipe"]["elmo"]["mix_rate"]
     path.write_text(json.dumps(job))
     said: list[str] = []
-    fit_names(tmp_path, chosen, say=said.append)
+    fit_names(tmp_path, chosen, log=said.append)
     assert "going on after epoch 1" in said
 
 
@@ -256,7 +256,7 @@ def test_a_fit_whose_files_are_gone(tmp_path: Path) -> None:
         fit_names(tmp_path, chosen)
     (seed / "model" / "words.json").unlink()
     with pytest.raises(ElmoxError, match=r"words\.json does not exist"):
-        Fitted.load(seed / "model", device="cpu")
+        TaskPredictor.load(seed / "model", device="cpu")
     (tmp_path / "file").write_text("")
     with pytest.raises(ElmoxError, match="file is a file, expected a directory"):
         fit_names(tmp_path, chosen, "file")
@@ -267,7 +267,7 @@ def test_the_folder_of_a_fit_is_not_its_model(tmp_path: Path) -> None:
     for folder in (tmp_path / "run", tmp_path / "run" / "seed-0"):
         assert is_task_model(folder)  # something meant to be one
         with pytest.raises(ElmoxError, match=r"not a fitted model: give .*run/seed-0/model$"):
-            Fitted.load(folder, device="cpu")
+            TaskPredictor.load(folder, device="cpu")
     assert not is_task_model(tmp_path)
     (tmp_path / "run" / "config.json").write_text('{"model_type": "elmo"}')
     assert not is_task_model(tmp_path / "run")  # a biLM, with a fit below
@@ -280,12 +280,12 @@ def test_the_wrong_bilm_is_refused(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
     with pytest.raises(ElmoxError, match="fitted with another biLM"):
-        Fitted.load(found.best.model, elmo=other, device="cpu")
+        TaskPredictor.load(found.best.model, elmo=other, device="cpu")
 
 
 def test_any_sentence_can_be_tagged(tiny: Path, tmp_path: Path) -> None:
     results = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
-    fitted = Fitted.load(results.best.model, device="cpu")
+    fitted = TaskPredictor.load(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["word"] * 1000, [""]]
     found = fitted.tag(sentences)
     assert [len(answer["tags"]) for answer in found] == [1, 0, 2, 1000, 1]
@@ -359,7 +359,7 @@ def test_equal_sentences_share_their_layers(tiny: Path, tmp_path: Path) -> None:
     with open_vectors(stored) as vectors:
         assert len(vectors) == len(NAMES)
     assert found.mean["dev"] == 100.0
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     first, second = fitted.tag([WORDS[0], WORDS[1], WORDS[0]])[::2]
     assert first == second
     assert first["tags"] == [tag for _, tag in NAMES[0]]
@@ -375,7 +375,7 @@ def test_static_vectors_know_words_that_training_had_not(tmp_path: Path) -> None
     )
     found = fit_names(tmp_path, chosen)
     assert found.mean["dev"] > 80
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     (answer,) = fitted.tag([["Zoe", "walks", "Rome"]])  # Zoe is zoe in small letters
     assert [tag != "O" for tag in answer["tags"]] == [True, False, True]
     with pytest.raises(ElmoxError, match="does not exist"):
@@ -390,7 +390,7 @@ def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
     moved = vectors.rename(tmp_path / "moved.txt")  # the same, elsewhere
     elsewhere = recipe("elmo.model=none", f"words.vectors={moved}", "fit.epochs=1")
     said: list[str] = []
-    fit_names(tmp_path, elsewhere, say=said.append)
+    fit_names(tmp_path, elsewhere, log=said.append)
     assert "going on after epoch 1" in said
     moved.write_text("London 0 1\nAda 1 0\n")
     with pytest.raises(ElmoxError, match=r"other settings or other data \(.*other static\)"):
@@ -424,7 +424,7 @@ def test_a_kill_between_two_names_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "seed-0"
     (folder / "progress").rename(folder / ".progress.old-00aabbcc")
     said: list[str] = []
-    again = fit_names(tmp_path, chosen, say=said.append)
+    again = fit_names(tmp_path, chosen, log=said.append)
     assert "going on after epoch 2" in said
     assert again.mean == whole.mean
 
@@ -484,23 +484,23 @@ def test_a_moved_model_finds_its_bilm(
     found = fit_names(tmp_path, recipe(f"elmo.model={tiny.name}", "fit.epochs=1"))
     monkeypatch.chdir(tmp_path)
     model = Path(found.best.model).rename(tmp_path / "moved")
-    assert len(Fitted.load(model, device="cpu").tag([["Ada"]])) == 1
+    assert len(TaskPredictor.load(model, device="cpu").tag([["Ada"]])) == 1
 
 
 @pytest.mark.parametrize("question", [{"tokens": [1]}, {"tokens": None}, {"text": 5}])
 def test_questions_that_are_no_text(question: dict[str, Any], tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match=r"tokens is .*, expected a text or a list"):
-        Fitted.load(found.best.model, device="cpu").ask([question])
+        TaskPredictor.load(found.best.model, device="cpu").ask([question])
 
 
 def test_what_cannot_be_used(tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match="fitted without ELMo"):
-        Fitted.load(found.best.model, elmo="some-model", device="cpu")
+        TaskPredictor.load(found.best.model, elmo="some-model", device="cpu")
     for device in ("nowhere", "meta"):
         with pytest.raises(ElmoxError, match=f"device='{device}'"):
-            Fitted.load(found.best.model, device=device)
+            TaskPredictor.load(found.best.model, device=device)
 
 
 def test_what_others_have_written_stays(tmp_path: Path) -> None:
@@ -521,5 +521,5 @@ def test_one_fit_at_a_time_in_a_directory(tmp_path: Path) -> None:
 
     seen: list[str] = []
     chosen = recipe("elmo.model=none", "fit.epochs=2")
-    fit_names(tmp_path, chosen, say=begin_another)
+    fit_names(tmp_path, chosen, log=begin_another)
     assert len(seen) == 1

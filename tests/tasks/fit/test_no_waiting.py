@@ -29,7 +29,7 @@ from elmox.tasks.data.texts import Words, frequent_words
 from elmox.tasks.entailment.task import EntailmentPair
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
 from elmox.tasks.nn.embedder import ElmoShape
-from elmox.tasks.qa.passages import tokenised_questions
+from elmox.tasks.qa.passages import tokenized_questions
 from elmox.tasks.qa.questions import Answer, Question
 from elmox.tasks.recipe import task_recipe
 from elmox.tasks.registry import TASKS
@@ -68,7 +68,7 @@ EXAMPLES: dict[str, list[Any]] = {
         EntailmentPair((), ("d",), "entailment"),
     ],
     "sst": [Opinion(("very", "good"), 4), Opinion(("bad",), 1)],
-    "qa": tokenised_questions(ASKED),
+    "qa": tokenized_questions(ASKED),
     "coref": [
         Document(
             (("Ada", "saw", "the", "old", "king"), ("She", "liked", "him")),

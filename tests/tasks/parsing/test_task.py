@@ -16,7 +16,7 @@ from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.parsing import task as parsing
 from elmox.tasks.parsing.spanning_tree import is_tree
 from elmox.tasks.parsing.task import Parse, Parser, ParserDescription, Parsing, Sides
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 
 Tree = Sequence[tuple[str, int, str]]
@@ -115,7 +115,7 @@ ALL_PLACES = Widths(6, 3, 2)
 def test_ten_trees_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     found = fit_trees(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
     assert (found.metric, found.mean) == ("las", {"dev": 100.0})
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     assert fitted.tag(WORDS) == [
         {"tokens": list(words), "heads": list(heads), "deprels": list(relations)}
         for words, heads, relations in (zip(*tree, strict=True) for tree in TREES)
@@ -125,7 +125,7 @@ def test_ten_trees_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
 
 def test_any_sentence_can_be_parsed(tmp_path: Path) -> None:
     results = fit_trees(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
-    fitted = Fitted.load(results.best.model, device="cpu")
+    fitted = TaskPredictor.load(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["the", "word"] * 500, [""], *WORDS]
     found = fitted.tag(sentences)
     assert found[1] == {"tokens": [], "heads": [], "deprels": []}
@@ -143,7 +143,7 @@ def test_relations_that_training_had_not(tmp_path: Path) -> None:
     other[2][3] = ("cat", 2, "obj:new")
     dev = write_trees(tmp_path / "dev.conllu", other)
     results = fit_trees(tmp_path, recipe("elmo.model=none", "fit.epochs=2"), dev=dev)
-    fitted = Fitted.load(results.best.model, device="cpu")
+    fitted = TaskPredictor.load(results.best.model, device="cpu")
     assert fitted.score(dev) == results.best.dev
     learned = {relation for tree in TREES for _, _, relation in tree}
     assert {said for found in fitted.tag(WORDS) for said in found["deprels"]} <= learned
@@ -234,7 +234,7 @@ def test_dropout_takes_the_same_of_all_words() -> None:
 
 def test_text_without_annotation() -> None:
     task = Parsing()
-    example = task.unlabelled({"tokens": ["a", "b"]})
+    example = task.unlabeled({"tokens": ["a", "b"]})
     assert task.sentences(example) == (("a", "b"),)
     assert task.show(example, Parse([2, 0], ["det", "root"])) == {
         "tokens": ["a", "b"],

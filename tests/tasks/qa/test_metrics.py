@@ -47,7 +47,7 @@ def question(*answers: str, name: str = "1") -> Question:
         ("", ""),
     ],
 )
-def test_texts_are_compared_normalised(text: str, expected: str) -> None:
+def test_texts_are_compared_normalized(text: str, expected: str) -> None:
     assert normalized(text) == expected
 
 

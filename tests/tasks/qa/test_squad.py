@@ -1,4 +1,4 @@
-"""SQuAD's JSON: answers must stand where they say, and either there are some or none."""
+"""SQuAD's JSON: answers must stand where they log, and either there are some or none."""
 
 import json
 from pathlib import Path

@@ -14,9 +14,9 @@ from shell import run_here
 from elmox.errors import ElmoxError, NothingToLearn
 from elmox.tasks.fit.session import fit_task
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.qa import trilinear
-from elmox.tasks.qa.passages import Passage, TextQuestion, cropped, tokenised_questions
+from elmox.tasks.qa.passages import Passage, TextQuestion, cropped, tokenized_questions
 from elmox.tasks.qa.questions import Answer, Question
 from elmox.tasks.qa.task import Bidaf, QuestionAnswering
 from elmox.tasks.recipe import TaskRecipe, task_recipe
@@ -66,7 +66,7 @@ def write_squad(path: Path, asked: Sequence[tuple[str, str, str | None]] = ASKED
 def asked_of(context: str, *answers: tuple[int, int], name: str = "q") -> TextQuestion:
     """A question whose answers are these characters."""
     found = tuple(Answer(context[start:end], start) for start, end in answers)
-    return tokenised_questions([Question(name, context, "Why?", found, not found)])[0]
+    return tokenized_questions([Question(name, context, "Why?", found, not found)])[0]
 
 
 def sized(*lengths: tuple[int, int], answers: Sequence[tuple[int, int]] = ()) -> list[TextQuestion]:
@@ -165,7 +165,7 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
     found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
     # "1815" is part of a word: that answer cannot be said.
     assert found.best.dev == {"f1": 90.0, "exact": 90.0, "left_out": 3.0}
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     assert fitted.score(data) == found.best.dev
     assert fitted.model.description.head["left_out"] == 3
     questions = [{"id": i, "context": c, "question": q} for i, (c, q, _) in enumerate(ASKED)]
@@ -193,7 +193,7 @@ def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
     names = ("f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact")
     assert found.best.dev == dict.fromkeys(names, 100.0)
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     assert fitted.model.description.head["left_out"] == 0
     asked = [{"context": CAT, "question": own, "text": "A. B."} for own in ("Where to?", "When?")]
     lines = tmp_path / "asked.jsonl"
@@ -215,7 +215,7 @@ def test_what_is_left_out_is_a_number(tmp_path: Path, capsys: pytest.CaptureFixt
     options: dict[str, Any] = {"device": "cpu", "cache": tmp_path}
     out, said = tmp_path / "run", list[str]()
     for _ in range(2):
-        found = fit_task("qa", chosen, data, data, out, say=said.append, **options)
+        found = fit_task("qa", chosen, data, data, out, log=said.append, **options)
         assert repr(found.best.dev["left_out"]) == "3"
     (epoch,) = (line for line in said if line.startswith("epoch 1"))
     assert epoch.split(", ")[-1] == "left_out 3"

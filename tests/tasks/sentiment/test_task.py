@@ -10,7 +10,7 @@ import torch
 from elmox.errors import ElmoxError
 from elmox.tasks.fit.session import fit_task
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 from elmox.tasks.sentiment.task import Maxout, Opinion, Sentiment
 
@@ -85,7 +85,7 @@ def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
     found = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
     assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     assert fitted.score(dev) == {"accuracy": 100.0}
     words = [list(example.words) for example in Sentiment().read(dev)]
     answers = fitted.tag([*words, [], ["good"] * 1000])
@@ -104,7 +104,7 @@ def test_two_degrees(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "head.binary=true")
     found = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
     assert found.mean == {"dev": 100.0}  # two of the ten are neutral and do not count
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     labels = [answer["label"] for answer in fitted.tag([["Not", "good"], ["good"]])]
     assert labels == ["negative", "positive"]
 
@@ -123,7 +123,7 @@ def test_neutral_files_are_not_scored(tmp_path: Path) -> None:
     assert not out.exists()  # before anything was fitted
     found = fit_task("sst", chosen, train, dev, out, **options)
     with pytest.raises(ElmoxError, match=r"neutral\.txt: nothing to score"):
-        Fitted.load(found.best.model, device="cpu").score(neutral)
+        TaskPredictor.load(found.best.model, device="cpu").score(neutral)
 
 
 def test_scores_of_sentences() -> None:

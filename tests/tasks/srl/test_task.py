@@ -18,9 +18,9 @@ from elmox.tasks.fit.session import Results, fit_task
 from elmox.tasks.nn.crf import Crf
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.packing import Packing
-from elmox.tasks.predictor import Fitted
+from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
-from elmox.tasks.srl.task import RoleLabeller, SemanticRoles, best_tags
+from elmox.tasks.srl.task import RoleLabeler, SemanticRoles, best_tags
 from elmox.tasks.tagging.spans import allowed_transitions
 
 # Words, and for each predicate its place and its arguments; V where it is not that place alone.
@@ -73,12 +73,12 @@ def fit_roles(folder: Path, chosen: TaskRecipe, dev: Path | None = None) -> Resu
     return fit_task("srl", chosen, data, dev or data, folder / "run", device="cpu", cache=cache)
 
 
-def labeller(widths: Widths, **changes: Any) -> RoleLabeller:
+def labeler(widths: Widths, **changes: Any) -> RoleLabeler:
     task = SemanticRoles()
     chosen: dict[str, Any] = {"hidden": 8, "layers": 3, "flag_dim": 4, **changes}
     torch.manual_seed(0)
     head = task.head(task.describe([sentence("a b c", {1: "ARG0 0 0"})], chosen), widths)
-    assert isinstance(head, RoleLabeller)
+    assert isinstance(head, RoleLabeler)
     return head
 
 
@@ -110,7 +110,7 @@ def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
 def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     found = fit_roles(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
     assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     assert fitted.score(tmp_path / "roles.jsonl") == {"f1": 100, "precision": 100, "recall": 100}
     answers = fitted.ask(QUESTIONS)
     assert answers[0] == {
@@ -142,7 +142,7 @@ def test_any_sentence_can_be_asked(tmp_path: Path) -> None:
     dev = write(tmp_path / "dev.jsonl", [("Ada fell", {1: "ARGM-NEW 0 0"})])
     found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"), dev)
     assert found.mean == {"dev": 0.0}
-    fitted = Fitted.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.load(found.best.model, device="cpu")
     long = ["word"] * 1000
     one, none, empty, many = fitted.ask(
         [
@@ -176,7 +176,7 @@ def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert first["tokens"] == asked[0]["text"].split()
     assert [own["predicate"] for own in first["propositions"]] == [1, 5]
     assert second["tokens"][12] == "went"
-    assert Fitted.load(model, device="cpu").ask(asked) == [first, second]
+    assert TaskPredictor.load(model, device="cpu").ask(asked) == [first, second]
     piped = run_elmox("tag", model, "-", stdin=lines.read_bytes())
     assert (piped.returncode, piped.stdout) == (0, out), piped.stderr
     lines.write_text(json.dumps(asked[0]) + '\n\n{"text": "", "predicates": [0]}\n')
@@ -206,7 +206,7 @@ def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
 )
 def test_bad_questions(predicates: Any, message: str) -> None:
     with pytest.raises(ElmoxError, match=message) as caught:
-        SemanticRoles().unlabelled({"tokens": ["He", "fell"], "predicates": predicates})
+        SemanticRoles().unlabeled({"tokens": ["He", "fell"], "predicates": predicates})
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -248,13 +248,13 @@ def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
 
 def test_one_layer_has_no_middle() -> None:
     with pytest.raises(ElmoxError, match=r"give head\.layers 2 or more"):
-        labeller(Widths(5, middle=3), layers=1)
-    labeller(Widths(5, output=3), layers=1)
+        labeler(Widths(5, middle=3), layers=1)
+    labeler(Widths(5, output=3), layers=1)
 
 
 def test_gradients_reach_everything() -> None:
     widths = Widths(5, middle=3, output=2)
-    head = labeller(widths)
+    head = labeler(widths)
     texts = embedded((4, 2), widths)
     parts = (texts.input, texts.middle, texts.output)
     inputs = [part.requires_grad_() for part in parts if part is not None]
@@ -273,7 +273,7 @@ def test_gradients_reach_everything() -> None:
 
 def test_answers_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     widths = Widths(5, middle=3, output=2)
-    head = labeller(widths).eval()
+    head = labeler(widths).eval()
     torch.nn.init.normal_(head.scores.weight, std=3)
     lengths = (3, 7, 1, 5)
     examples = [

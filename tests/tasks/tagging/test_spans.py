@@ -116,7 +116,7 @@ def test_lenient_reading_of_bioul(tags: str, spans: list[tuple[int, int, str]]) 
         (["B-A I-A", "B-A E-A"], "BIOUL"),
     ],
 )
-def test_schemes_are_recognised(sentences: list[str], scheme: Scheme) -> None:
+def test_schemes_are_recognized(sentences: list[str], scheme: Scheme) -> None:
     assert scheme_of(sentence.split() for sentence in sentences) == scheme
 
 

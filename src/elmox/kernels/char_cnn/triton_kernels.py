@@ -1,6 +1,6 @@
 """The character CNN on a GPU, with the max inside the convolution: Triton kernels, and their host.
 
-A window of `width` characters is `width * E` neighbouring numbers of an embedded word, so a
+A window of `width` characters is `width * E` neighboring numbers of an embedded word, so a
 convolution is a product of overlapping rows with one matrix of all filters, narrow ones filled up
 with zeros. The sums never reach memory: a program keeps the best sum and its position in registers
 and walks along the words. Words are sorted by length, and a block of them looks only at as many

@@ -22,7 +22,7 @@ from elmox.kernels.dispatch import why_not_triton
 # busy.
 ELEMENTS_AT_ONCE = {"cpu": 2**18, "cuda": 2**24}
 
-_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: neighbouring numbers land far apart
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: neighboring numbers land far apart
 
 
 def keyed_dropout(x: Tensor, p: float, key: int, rows: Tensor, row_dim: int) -> Tensor:

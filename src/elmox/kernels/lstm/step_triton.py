@@ -211,7 +211,7 @@ def _read_step(
     K: tl.constexpr, KEEP: tl.constexpr, ON_GPU: tl.constexpr, RUN: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, SUMMANDS: tl.constexpr,
 ):  # fmt: skip
-    # Neighbouring programs share their columns, so that a weight is read from memory once.
+    # Neighboring programs share their columns, so that a weight is read from memory once.
     num_row_blocks = tl.cdiv(num_rows, ROWS)
     row = (tl.program_id(0) % num_row_blocks) * ROWS
     column = (tl.program_id(0) // num_row_blocks) * COLUMNS
@@ -254,7 +254,7 @@ def _unread_step(
     num_cells, clip_before, clip,
     ON_GPU: tl.constexpr, RUN: tl.constexpr, CELLS: tl.constexpr,
 ):  # fmt: skip
-    # Neighbouring programs are neighbours in memory.
+    # Neighboring programs are neighbors in memory.
     per_row = tl.cdiv(num_cells, CELLS)
     row, direction = (tl.program_id(0) // per_row).to(tl.int64), tl.program_id(1).to(tl.int64)
     cells = tl.program_id(0) % per_row * CELLS + tl.arange(0, CELLS)

@@ -185,7 +185,7 @@ def random_control(elmo: Elmo, seed: int = RANDOM_SEED) -> Elmo:
     random = replace(
         elmo.checkpoint(),
         tensors=random_bilm(elmo.config, seed).state_dict(),
-        found="random weights",
+        description="random weights",
         mixes={},
         warm_state=None,
         softmax=None,
@@ -208,7 +208,7 @@ def layer_vectors(
                 progress.update(end - begin)
                 begin = end
     if not torch.isfinite(vectors).all():
-        raise ElmoxError(f"{elmo.found}: some vectors are beyond the range of float16")
+        raise ElmoxError(f"{elmo.description}: some vectors are beyond the range of float16")
     return vectors
 
 

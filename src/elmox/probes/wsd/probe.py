@@ -1,4 +1,4 @@
-"""Word senses by nearest neighbour (Peters et al. 2018, section 5.3, Table 5).
+"""Word senses by nearest neighbor (Peters et al. 2018, section 5.3, Table 5).
 
 A layer's vectors of each sense are averaged over a tagged corpus. A word to be disambiguated gets
 the sense whose average is nearest, by cosine, among the senses of its own lemma and part of speech

@@ -87,7 +87,7 @@ class SenseReport:
             "left out"
         )
         lines = [
-            "# Word senses by nearest neighbour",
+            "# Word senses by nearest neighbor",
             "",
             *(f"- {name}: {value}" for name, value in self.facts.items()),
             f"- learned from: {training}",
@@ -107,7 +107,7 @@ class SenseReport:
         intervals = {**self.scores.all_intervals}
         first = intervals.pop(FIRST)
         return bars(
-            "Word senses by nearest neighbour",
+            "Word senses by nearest neighbor",
             f"F1 on {ALL}, %",
             list(intervals),
             [interval.estimate for interval in intervals.values()],

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError, NothingToLearn
-from elmox.io.progress import Say
+from elmox.io.progress import Log
 from elmox.io.settings import above, at_least, share
 from elmox.io.transfer import to_device
 from elmox.tasks.coref.antecedents import AntecedentScorer, antecedent_loss, right_antecedents
@@ -134,14 +134,14 @@ class Coreference:
         self,
         examples: Sequence[Document],
         settings: Mapping[str, Any],
-        say: Say = lambda message: None,
+        log: Log = lambda message: None,
     ) -> list[Document]:
         """Documents, or as few equal parts of them as there must be.
 
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
-            say: told how many links are from one part to another, and how many mentions are too
+            log: told how many links are from one part to another, and how many mentions are too
                 wide, if any are.
         """
         head = validated(CoreferenceSettings, settings, "the recipe's [head]")
@@ -149,7 +149,7 @@ class Coreference:
         clusters = [own for one in examples for own in one.clusters if len(own) > 1]
         widths = [own.stop - own.start for cluster in clusters for own in cluster]
         if wide := sum(own > head.max_width for own in widths):
-            say(
+            log(
                 f"{wide:,} of {len(widths):,} mentions that are linked are not learned from: they "
                 f"are longer than head.max_width, {head.max_width} words"
             )
@@ -161,13 +161,13 @@ class Coreference:
                 f"their {links:,} links between mentions left to learn from: raise head.sentences"
             )
         if left < links:
-            say(
+            log(
                 f"{links - left:,} of {links:,} links between mentions are not learned from: they "
                 f"lead from one part of a document to another (head.sentences is {most})"
             )
         return found
 
-    def unlabelled(self, values: Mapping[str, Any]) -> Document:
+    def unlabeled(self, values: Mapping[str, Any]) -> Document:
         """A document, perhaps with `speakers`: for each sentence a name, or a name a word."""
         return untold(values["sentences"], values.get("speakers"))
 

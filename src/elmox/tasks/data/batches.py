@@ -31,7 +31,7 @@ def distinct_sentences(task: Task[Any, Any], examples: Sequence[Any]) -> list[tu
 
 
 class TaskData:
-    """Labelled examples, ready for a model.
+    """Labeled examples, ready for a model.
 
     Attributes:
         examples: as the task's reader gave them.

@@ -14,7 +14,7 @@ Clusters = tuple[tuple[Mention, ...], ...]  # entities, each all its mentions
 
 @dataclass(frozen=True)
 class Document:
-    """A tokenised document.
+    """A tokenized document.
 
     Attributes:
         sentences: none of them empty.

@@ -18,7 +18,7 @@ CONTINUED = "C-"
 
 
 class Argument(NamedTuple):
-    """A labelled span of a sentence: its first word's place and the place after its last word."""
+    """A labeled span of a sentence: its first word's place and the place after its last word."""
 
     label: str
     start: int
@@ -34,7 +34,7 @@ class Proposition:
             predicates in several pieces ("flip - flopped"), in the C-V span.
         lemma: of the predicate.
         frame: its sense, such as `give_up.08`.
-        args: all labelled spans, V among them, by their starts; no two overlap.
+        args: all labeled spans, V among them, by their starts; no two overlap.
     """
 
     pred: int

@@ -7,7 +7,7 @@
 | a document | `sentences`, or `text`, or `tokens` of its only sentence | all up to a blank line |
 | several texts | each by its own name | not to be written so |
 
-A text is a list of tokens, or a string, which the tokeniser splits. Any of them may be empty.
+A text is a list of tokens, or a string, which the tokenizer splits. Any of them may be empty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,7 +87,7 @@ class MarkedSentences:
     instead: tuple[str, ...] = ("text",)
 
     def __init__(self, places: str) -> None:
-        """Say under which key the places are."""
+        """Log under which key the places are."""
         self.beside: tuple[str, ...] = (places,)
 
     def of_lines(self, lines: Iterable[Sequence[Sentence]]) -> None:

@@ -7,7 +7,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences as they were written, not tokenised, and one of `LABELS`."""
+    """Two sentences as they were written, not tokenized, and one of `LABELS`."""
 
     id: str
     premise: str

@@ -25,7 +25,7 @@ def read_snli(path: Path) -> Pairs:
     pairs = list(read_json_lines(path, _pair))
     kept = tuple(pair for pair in pairs if pair.label != NO_MAJORITY)
     if not kept:
-        raise ElmoxError(f"{path} has no labelled pairs: expected SNLI's JSON lines")
+        raise ElmoxError(f"{path} has no labeled pairs: expected SNLI's JSON lines")
     return Pairs(kept, num_dropped=len(pairs) - len(kept))
 
 

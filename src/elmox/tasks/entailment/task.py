@@ -45,7 +45,7 @@ TOKENIZER = "treebank"  # the corpora give strings
 
 @dataclass(frozen=True)
 class EntailmentPair:
-    """Two tokenised sentences, either of which may be empty, and how they stand to each other."""
+    """Two tokenized sentences, either of which may be empty, and how they stand to each other."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -101,7 +101,7 @@ class Entailment:
             for own in found.pairs
         ]
 
-    def unlabelled(self, values: Mapping[str, Any]) -> EntailmentPair:
+    def unlabeled(self, values: Mapping[str, Any]) -> EntailmentPair:
         """A pair of which nothing is known."""
         return EntailmentPair(tuple(values["premise"]), tuple(values["hypothesis"]))
 

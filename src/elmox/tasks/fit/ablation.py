@@ -202,7 +202,7 @@ def ablate(
     *,
     num_seeds: int = 1,
     about: dict[str, str],
-    say: Callable[[str], None] = lambda message: None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> Ablation:
     """Fit every variant of a study.
 
@@ -218,17 +218,17 @@ def ablate(
             of another study of the same recipe.
         num_seeds: fits of each variant.
         about: what the report says about where it came from.
-        say: told how it goes, a line at a time.
+        log: told how it goes, a line at a time.
     """
     rows = []
-    for variant in _distinct(session, study, say):
-        say(f"{variant.name}:")
+    for variant in _distinct(session, study, log):
+        log(f"{variant.name}:")
         try:
             results = fit_variant(session, recipe, variant, out, num_seeds=num_seeds)
         except NothingToLearn as error:
             if variant.share == 1:
                 raise
-            say(f"{variant.name} is left out: {error}")
+            log(f"{variant.name} is left out: {error}")
             continue
         examples = session.num_examples(variant.share)
         rows.append(Row(variant, results, _mixes(results), examples))
@@ -236,7 +236,7 @@ def ablate(
     return Ablation(study, session.task.name, metric, num_seeds, about, rows)
 
 
-def _distinct(session: TaskSession, study: Study, say: Callable[[str], None]) -> list[Variant]:
+def _distinct(session: TaskSession, study: Study, log: Callable[[str], None]) -> list[Variant]:
     """The variants of a study without those that would be fits of the same examples again."""
     whole = session.num_examples()
     shares = sorted({variant.share for variant in STUDIES[study]}, reverse=True)
@@ -247,7 +247,7 @@ def _distinct(session: TaskSession, study: Study, say: Callable[[str], None]) ->
         if kept[number] == variant.share:
             found.append(variant)
         else:
-            say(
+            log(
                 f"{variant.name} is left out: {number:,} of {whole:,} training examples, the same "
                 f"as for a share of {kept[number]:.4g}"
             )

@@ -15,16 +15,18 @@ from elmox.embedding import padded, read_layers
 from elmox.tasks.data.texts import Sentence
 
 
-def copy_to_learn(elmo: Elmo) -> Elmo:
+def trainable_copy(elmo: Elmo) -> Elmo:
     """The same biLM with weights of its own.
 
     A softmax, mixes and a warm state stay behind: they belong to the weights as they were.
     """
     checkpoint = elmo.checkpoint()
     tensors = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
-    found = f"{checkpoint.found}, learned further with a task"
+    found = f"{checkpoint.description}, learned further with a task"
     return Elmo(
-        replace(checkpoint, tensors=tensors, found=found, softmax=None, mixes={}, warm_state=None)
+        replace(
+            checkpoint, tensors=tensors, description=found, softmax=None, mixes={}, warm_state=None
+        )
     )
 
 

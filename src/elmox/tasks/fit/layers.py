@@ -47,7 +47,7 @@ def stored_layers(
 
     Args:
         elmo: the model.
-        sentences: tokenised.
+        sentences: tokenized.
         path: as `layers_path` says.
         show_progress_bar: on stderr, where they are computed.
     """

@@ -26,7 +26,7 @@ from elmox.io.files import (
     to_json,
 )
 from elmox.io.memory import memory_explained
-from elmox.io.progress import MetricsLog, Say
+from elmox.io.progress import Log, MetricsLog
 from elmox.io.temporary import clear_leftovers
 from elmox.io.tensors import digest, read_tensors, write_tensors
 from elmox.kernels.tf32 import tf32_products
@@ -66,7 +66,7 @@ def fit(
     dev: TaskData,
     out: Path,
     *,
-    say: Say = lambda message: None,
+    log: Log = lambda message: None,
 ) -> tuple[TaskModel, FitProgress]:
     """Fit a model and return its best epoch.
 
@@ -75,7 +75,7 @@ def fit(
         train: what it learns from.
         dev: by which its best epoch is chosen.
         out: a directory for the run. Where an interrupted one lies there, it goes on.
-        say: told how it goes, a line at a time.
+        log: told how it goes, a line at a time.
 
     Returns:
         The model of the best epoch, which also lies in `out/model`; and how it went.
@@ -87,7 +87,7 @@ def fit(
             f"{out / MODEL} exists already, and no {PROGRESS} beside it to go on from: choose "
             "another --out, or move it away"
         )
-    run = _Fit(model, train, dev, out, say)
+    run = _Fit(model, train, dev, out, log)
     try:
         with memory_explained("lower fit.batch_size"), tf32_products(model.device):
             while not run.is_over():
@@ -100,10 +100,10 @@ def fit(
 
 class _Fit:
     def __init__(
-        self, model: TaskModel, train: TaskData, dev: TaskData, out: Path, say: Say
+        self, model: TaskModel, train: TaskData, dev: TaskData, out: Path, log: Log
     ) -> None:
         self._model, self._train, self._dev = model, train, dev
-        self._out, self._say = out, say
+        self._out, self._log = out, log
         self._recipe = model.description.recipe.fit
         self._metric = model.task.metric
         self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
@@ -151,7 +151,7 @@ class _Fit:
         )
         self._save()
         shown = ", ".join(f"{name} {shown_score(value)}" for name, value in scores.items())
-        self._say(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
+        self._log(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
 
     def _rate_after(self, number: int) -> float:
         """The rate of the epoch after this one."""
@@ -223,7 +223,7 @@ class _Fit:
                 f"{self._out / MODEL} is missing, the model of epoch {best}: put it back, or "
                 f"delete {self._out} to fit it again"
             )
-        self._say(f"going on after epoch {self.progress.epoch}")
+        self._log(f"going on after epoch {self.progress.epoch}")
 
 
 def _groups(model: TaskModel) -> list[dict[str, Any]]:

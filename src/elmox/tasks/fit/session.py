@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.elmo import Elmo, chosen_device
+from elmox.elmo import Elmo, resolve_device
 from elmox.errors import ElmoxError
 from elmox.io.files import atomic_write, to_json, writing
 from elmox.io.locks import alone_in
-from elmox.io.progress import Say
+from elmox.io.progress import Log
 from elmox.tasks.base import LearnsFromOthers, check_scored
 from elmox.tasks.data.batches import TaskData, answers_to, distinct_sentences
 from elmox.tasks.data.texts import Words, frequent_words
 from elmox.tasks.data.word_vectors import WordVectors, read_word_vectors
-from elmox.tasks.fit.finetuned import copy_to_learn
+from elmox.tasks.fit.finetuned import trainable_copy
 from elmox.tasks.fit.layer_batches import StoredLayers
 from elmox.tasks.fit.layers import layers_path, size_of, stored_layers
 from elmox.tasks.fit.loop import fit
@@ -84,7 +84,7 @@ class TaskSession:
         *,
         device: str | None = None,
         cache: Path,
-        say: Say = lambda message: None,
+        log: Log = lambda message: None,
         show_progress_bar: bool = False,
     ) -> None:
         """Read the files.
@@ -95,17 +95,17 @@ class TaskSession:
                 the model of the best epoch.
             device: cpu, cuda; a GPU if there is one by default.
             cache: the directory where ELMo's layers are kept.
-            say: told how it goes, a line at a time.
+            log: told how it goes, a line at a time.
             show_progress_bar: while layers are computed, on stderr.
         """
         self.task = find_task(name)
-        self._device = chosen_device(device)
+        self._device = resolve_device(device)
         files = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
         self._examples = {part: self.task.read(path) for part, path in files.items()}
         for part, path in files.items():
             if not self._examples[part]:
                 raise ElmoxError(f"{path} has no examples")
-        self._cache, self._say, self._bar = cache, say, show_progress_bar
+        self._cache, self._log, self._bar = cache, log, show_progress_bar
         self._models: dict[str, Elmo] = {}
         self._layers: dict[tuple[str, Path], StoredLayers] = {}
 
@@ -141,7 +141,7 @@ class TaskSession:
         make(recipe.fit.seed)  # what is wrong with a recipe shows before layers are computed
         parts = dict(self._examples)
         if isinstance(task, LearnsFromOthers):
-            parts["train"], chosen = task.training_examples(train, recipe.head, self._say), None
+            parts["train"], chosen = task.training_examples(train, recipe.head, self._log), None
         for part, own in parts.items():
             if part != "train":
                 check_scored(task, own, recipe.head, f"the {part} data")
@@ -158,9 +158,9 @@ class TaskSession:
                 for part, examples in parts.items()
             }
             results.append(self._fit_seed(model, data, out / f"seed-{seed}"))
-            self._say(f"seed {seed}: {_shown(task.metric, results[-1])}")
+            self._log(f"seed {seed}: {_shown(task.metric, results[-1])}")
             if not results[-1].dev[task.metric]:
-                self._say(
+                self._log(
                     f"seed {seed}: {task.metric} was never above 0, so nothing could be chosen by "
                     "it: see that the dev data has what is to be found, and try another fit.lr"
                 )
@@ -184,7 +184,7 @@ class TaskSession:
     def _fit_seed(self, model: TaskModel, data: dict[str, TaskData], out: Path) -> SeedResult:
         out.mkdir(parents=True, exist_ok=True)
         with alone_in(out, "fitting in"):
-            best, progress = fit(model, data["train"], data["dev"], out, say=self._say)
+            best, progress = fit(model, data["train"], data["dev"], out, log=self._log)
         test = None
         if "test" in data:
             test = self.task.score(data["test"].examples, answers_to(best, data["test"]))
@@ -224,7 +224,7 @@ class TaskSession:
             own = recipe.with_seed(seed)
             description = ModelDescription(self.task.name, own, head, used, static_dim)
             learned_too = recipe.elmo.finetune
-            elmo = copy_to_learn(self._model(recipe.elmo.model)) if learned_too else None
+            elmo = trainable_copy(self._model(recipe.elmo.model)) if learned_too else None
             torch.manual_seed(seed)
             return TaskModel(description, words, vectors, elmo).to(self._device)
 
@@ -259,7 +259,7 @@ class TaskSession:
             self._layers[key] = stored_layers(elmo, sentences, path, show_progress_bar=self._bar)
             how = "reused" if there else f"computed in {time.monotonic() - began:.0f} s"
             size = size_of(path) / 1e6
-            self._say(f"ELMo's layers of {part}: {how}, {size:,.1f} MB in {path}")
+            self._log(f"ELMo's layers of {part}: {how}, {size:,.1f} MB in {path}")
         return self._layers[key]
 
 

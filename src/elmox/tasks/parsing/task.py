@@ -102,7 +102,7 @@ class Parsing:
                 raise ElmoxError(f"{path}, line {own.line}: a sentence {wrong}, expected a tree")
         return found
 
-    def unlabelled(self, values: Mapping[str, Any]) -> TreebankSentence:
+    def unlabeled(self, values: Mapping[str, Any]) -> TreebankSentence:
         """A sentence without annotation."""
         return TreebankSentence(tuple(values["tokens"]), (), (), (), (), (), (), (), 0)
 

@@ -21,7 +21,7 @@ Places = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class TextQuestion:
-    """A question about a text, tokenised. Neither is empty.
+    """A question about a text, tokenized. Neither is empty.
 
     Attributes:
         question, context: the words; in training perhaps not all of the text.
@@ -64,15 +64,15 @@ class Passage(NamedTuple):
         return example.source.context[start:end]
 
 
-def tokenised_questions(questions: Iterable[Question]) -> list[TextQuestion]:
+def tokenized_questions(questions: Iterable[Question]) -> list[TextQuestion]:
     """The questions of a corpus in words."""
-    tokenised = cache(_tokenised)  # many questions are about the same text
+    tokenized = cache(_tokenized)  # many questions are about the same text
     found = []
     for source in questions:
-        context, characters = tokenised(source.context)
+        context, characters = tokenized(source.context)
         spans = (_words_of(answer, characters) for answer in source.answers)
         answers = tuple(dict.fromkeys(span for span in spans if span is not None))
-        asked = tokenised(source.question)[0]
+        asked = tokenized(source.question)[0]
         found.append(TextQuestion(asked, context, characters, source, answers))
     return found
 
@@ -114,7 +114,7 @@ def cropped(example: TextQuestion, longest: int) -> TextQuestion:
     )
 
 
-def _tokenised(text: str) -> tuple[tuple[str, ...], Places]:
+def _tokenized(text: str) -> tuple[tuple[str, ...], Places]:
     """The words of a text, and where each of them starts and ends."""
     return _placed(text, tuple(get_tokenizer(TOKENIZER)(text)))
 

@@ -13,7 +13,7 @@ What is made of the files' oddities:
   none, the question can be answered: the others' answers stand.
 - The marker ANSWERNOTFOUND is cut off the review. It was there for annotators to mark.
 - An answer is the passage that the indices bound, without blanks around it. The marked words differ
-  from it in every fifth answer: they are tokenised, and may leave out words in the middle.
+  from it in every fifth answer: they are tokenized, and may leave out words in the middle.
 - Whoever marked words and the marker too (1 row in 400) found no answer.
 """
 

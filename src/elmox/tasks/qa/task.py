@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError, NothingToLearn
-from elmox.io.progress import Say
+from elmox.io.progress import Log
 from elmox.io.settings import at_least, share
 from elmox.io.text_files import text_suffix
 from elmox.io.transfer import to_device
@@ -39,7 +39,7 @@ from elmox.tasks.qa.passages import (
     Passage,
     TextQuestion,
     cropped,
-    tokenised_questions,
+    tokenized_questions,
     untold_question,
 )
 from elmox.tasks.qa.questions import Question
@@ -106,20 +106,20 @@ class QuestionAnswering:
     def read(self, path: Path) -> list[TextQuestion]:
         """SubjQA where the file is called .csv (.gz, .xz), SQuAD's JSON, 1.1 or 2.0, else."""
         is_csv = text_suffix(path) == ".csv"
-        return tokenised_questions(read_subjqa(path) if is_csv else read_squad(path))
+        return tokenized_questions(read_subjqa(path) if is_csv else read_squad(path))
 
     def training_examples(
         self,
         examples: Sequence[TextQuestion],
         settings: Mapping[str, Any],
-        say: Say = lambda message: None,
+        log: Log = lambda message: None,
     ) -> list[TextQuestion]:
         """What is learned from.
 
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
-            say: told nothing: the model's description counts what is left out.
+            log: told nothing: the model's description counts what is left out.
         """
         own = _settings(settings)
         found = [cropped(e, own.longest_context) for e in examples if _is_learned(e, own)]
@@ -131,7 +131,7 @@ class QuestionAnswering:
             )
         return found
 
-    def unlabelled(self, values: Mapping[str, Any]) -> TextQuestion:
+    def unlabeled(self, values: Mapping[str, Any]) -> TextQuestion:
         """A question of which nothing is known."""
         text = values.get("strings", {}).get("context")
         return untold_question(tuple(values["question"]), tuple(values["context"]), text)

@@ -4,7 +4,7 @@ The paper's network is the biattentive classification network (McCann et al. 201
 gives ELMo in place of CoVe. It was made for pairs of texts and gets a single one twice; as both
 halves would then see the same, there is one of them here: a ReLU layer, a bidirectional LSTM,
 attention of every word to all words, a second LSTM that integrates what they found, four ways of
-pooling, and layers of maxout. Those are not batch-normalised: averages over phrases, most of them
+pooling, and layers of maxout. Those are not batch-normalized: averages over phrases, most of them
 short, are no measure for the sentences that count.
 
 ELMo joins the input; `middle`, what the first LSTM gives; `output`, what the second one gives.
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.errors import ElmoxError, NothingToLearn
-from elmox.io.progress import Say
+from elmox.io.progress import Log
 from elmox.io.settings import at_least, share
 from elmox.tasks.data.questions import Questions, Sentences
 from elmox.tasks.data.texts import Sentence
@@ -47,12 +47,12 @@ NEUTRAL = SENTIMENTS.index("neutral")
 
 @dataclass(frozen=True)
 class Opinion:
-    """A tokenised text.
+    """A tokenized text.
 
     Attributes:
         words: its tokens.
         sentiment: 0, very negative, to 4, very positive; None where it is not known.
-        phrases: its labelled parts, itself first.
+        phrases: its labeled parts, itself first.
     """
 
     words: tuple[str, ...]
@@ -65,7 +65,7 @@ class SentimentSettings:
     """What a recipe may say under `[head]`.
 
     Attributes:
-        phrases: whether all labelled phrases are learned from, or whole sentences alone.
+        phrases: whether all labeled phrases are learned from, or whole sentences alone.
         binary: negative and positive, in one degree each; what is neutral is left out.
         hidden: width of the ReLU layer, and cells of each direction of both LSTMs.
         maxout: widths of the layers of maxout before the last, which is as wide as there are
@@ -121,14 +121,14 @@ class Sentiment:
         self,
         examples: Sequence[Opinion],
         settings: Mapping[str, Any],
-        say: Say = lambda message: None,
+        log: Log = lambda message: None,
     ) -> list[Opinion]:
         """What is learned from: each distinct phrase once, from single words to whole sentences.
 
         Args:
             examples: as `read` gave them.
             settings: the recipe's, under `[head]`.
-            say: told nothing.
+            log: told nothing.
         """
         own = validated(SentimentSettings, settings, "the recipe's [head]")
         texts = [(example.words, example.sentiment) for example in examples]
@@ -145,7 +145,7 @@ class Sentiment:
             raise NothingToLearn("nothing to learn from: head.binary leaves out what is neutral")
         return found
 
-    def unlabelled(self, values: Mapping[str, Any]) -> Opinion:
+    def unlabeled(self, values: Mapping[str, Any]) -> Opinion:
         """A text of which nothing is known."""
         return Opinion(tuple(values["tokens"]))
 

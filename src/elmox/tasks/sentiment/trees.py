@@ -30,7 +30,7 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 class Phrase(NamedTuple):
-    """A labelled part of a sentence: its first word's place and the place after its last word."""
+    """A labeled part of a sentence: its first word's place and the place after its last word."""
 
     label: str
     start: int
@@ -46,7 +46,7 @@ class Tree:
     word: str | None = None
 
     def leaves(self) -> Iterator["Tree"]:
-        """The leaves from left to right. Those labelled -NONE- are traces, no words of the text."""
+        """The leaves from left to right. Those labeled -NONE- are traces, no words of the text."""
         waiting = [self]
         while waiting:
             tree = waiting.pop()

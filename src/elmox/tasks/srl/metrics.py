@@ -1,6 +1,6 @@
 """Semantic roles as srl-eval counts them, the official script of CoNLL-2005.
 
-An argument is right if its span and label are. Labelled F1 is taken over all arguments but V, the
+An argument is right if its span and label are. Labeled F1 is taken over all arguments but V, the
 predicate itself. The pieces of a discontinuous argument, ARG1 and C-ARG1, are one argument, right
 only if all its pieces are; a C-ARG1 continues the latest ARG1 before it, and is an ARG1 if there is
 none. R-ARG1 is a label like any other.

@@ -1,4 +1,4 @@
-"""Semantic role labelling: who did what to whom, for predicates that are given.
+"""Semantic role labeling: who did what to whom, for predicates that are given.
 
 The paper's model (its supplement; He et al. 2017): eight highway LSTM layers in alternating
 directions, which read the words and a flag at the predicate; a softmax over roles in BIO for each
@@ -69,7 +69,7 @@ class RoleSettings:
 
 @dataclass(frozen=True)
 class RoleDescription:
-    """A labeller, but for its weights."""
+    """A labeler, but for its weights."""
 
     settings: RoleSettings
     labels: tuple[str, ...]  # without V
@@ -96,7 +96,7 @@ class SemanticRoles:
                 raise ElmoxError(f"{path}, sentence {own.id}: two propositions of one predicate")
         return examples
 
-    def unlabelled(self, values: Mapping[str, Any]) -> RoleSentence:
+    def unlabeled(self, values: Mapping[str, Any]) -> RoleSentence:
         """A sentence with `predicates`, the places of its predicates, counted from 0."""
         words, given = tuple(values["tokens"]), values.get("predicates")
         if given is None:
@@ -128,8 +128,8 @@ class SemanticRoles:
         return asdict(RoleDescription(own, tuple(sorted(labels))))
 
     def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
-        """A labeller with fresh weights."""
-        return RoleLabeller(validated(RoleDescription, description, "the labeller"), widths)
+        """A labeler with fresh weights."""
+        return RoleLabeler(validated(RoleDescription, description, "the labeler"), widths)
 
     def score(
         self, examples: Sequence[RoleSentence], answers: Sequence[Sequence[Roles]]
@@ -183,7 +183,7 @@ class _Rows:
         return cls(asked, packing, packing.on(mask.device), *places)
 
 
-class RoleLabeller(nn.Module):
+class RoleLabeler(nn.Module):
     """Highway LSTMs in alternating directions, a softmax for each word; a `Head`."""
 
     def __init__(self, description: RoleDescription, widths: Widths) -> None:

@@ -124,7 +124,7 @@ class Tagging:
             _refuse_spans(path, examples)
         return examples
 
-    def unlabelled(self, values: Mapping[str, Any]) -> TaggedSentence:
+    def unlabeled(self, values: Mapping[str, Any]) -> TaggedSentence:
         """A sentence without tags."""
         return TaggedSentence(tuple(values["tokens"]), ())
 

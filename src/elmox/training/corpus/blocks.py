@@ -55,11 +55,11 @@ def number_block(block: Block, tokenizer: str | None) -> NumberedBlock:
 
     Args:
         block: whole lines.
-        tokenizer: the name of a tokeniser for running text; None for lines that are sentences of
+        tokenizer: the name of a tokenizer for running text; None for lines that are sentences of
             words with white space between them.
     """
     lines = _decoded(block).split("\n")
-    words = _split(lines) if tokenizer is None else _tokenise(lines, _tokenizer(tokenizer))
+    words = _split(lines) if tokenizer is None else _tokenize(lines, _tokenizer(tokenizer))
     numbers = _Numbers(_FIXED)
     ids = array("I", map(numbers.__getitem__, words))
     distinct = list(numbers)[FIRST_WORD:]
@@ -92,7 +92,7 @@ def _split(lines: list[str]) -> list[str]:
     return words
 
 
-def _tokenise(lines: list[str], tokenizer: Tokenizer) -> list[str]:
+def _tokenize(lines: list[str], tokenizer: Tokenizer) -> list[str]:
     """The same for running text."""
     words: list[str] = []
     for line in lines[: _end_of_lines(lines)]:

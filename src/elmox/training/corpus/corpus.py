@@ -213,7 +213,7 @@ class CorpusInfo:
     """What `corpus.json` says.
 
     Attributes:
-        tokenizer: the name of the tokeniser whose words these are.
+        tokenizer: the name of the tokenizer whose words these are.
         vocab_size: V, words of the softmax.
         num_words: W, words of the lexicon.
         num_distinct_words: different words of the training text, special ones not counted.

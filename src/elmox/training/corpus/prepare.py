@@ -84,13 +84,13 @@ class PrepareOptions:
             raise ElmoxError("--valid and --hold-out are both given: choose one of them")
         if self.vocab is not None and (self.vocab_size or self.min_count):
             raise ElmoxError("--vocab is taken as it stands: leave out --vocab-size, --min-count")
-        # A tokeniser that is only put down need not be installed here.
+        # A tokenizer that is only put down need not be installed here.
         if self.raw or not self.tokenizer_name.startswith("spacy:"):
             get_tokenizer(self.tokenizer_name)
 
     @property
     def tokenizer_name(self) -> str:
-        """The tokeniser whose words the corpus holds."""
+        """The tokenizer whose words the corpus holds."""
         return self.tokenizer or ("treebank" if self.raw else "whitespace")
 
 

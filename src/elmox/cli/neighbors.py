@@ -1,4 +1,4 @@
-"""`elmox neighbours`: what is nearest to a word of a sentence, in context and without it."""
+"""`elmox neighbors`: what is nearest to a word of a sentence, in context and without it."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from elmox.cli.model_options import (
 )
 
 if TYPE_CHECKING:
-    from elmox.probes.neighbors import Neighbours
+    from elmox.probes.neighbors import Neighbors
 
 
 def command(
@@ -29,7 +29,7 @@ def command(
     sentence: Annotated[
         str,
         typer.Argument(
-            help='A tokenised sentence: "The actors left before the play was over ."',
+            help='A tokenized sentence: "The actors left before the play was over ."',
             show_default=False,
         ),
     ],
@@ -42,7 +42,7 @@ def command(
     layer: Annotated[
         str, typer.Option(help="Whose vectors: top, average, mix, mix:NAME, or a number.")
     ] = "top",
-    k: Annotated[int, typer.Option("-k", help="How many neighbours of each kind.", min=1)] = 5,
+    k: Annotated[int, typer.Option("-k", help="How many neighbors of each kind.", min=1)] = 5,
     same_word: Annotated[
         bool,
         typer.Option(
@@ -52,7 +52,7 @@ def command(
     ] = False,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Sentence and text are running text: split and tokenise them."),
+        typer.Option("--raw", help="Sentence and text are running text: split and tokenize them."),
     ] = False,
     device: Device = None,
     options: Options = None,
@@ -60,17 +60,17 @@ def command(
     token_embeddings: TokenFile = None,
     as_json: Json = False,
 ) -> None:
-    """Find the nearest neighbours of a word in a sentence, by cosine, over a text of yours.
+    """Find the nearest neighbors of a word in a sentence, by cosine, over a text of yours.
 
     First those in context: words in other sentences of the text, one a sentence, with their
     similarity, the sentence behind them and the word in it in [brackets]. Then, for comparison, the
-    neighbours of the word by itself (layer 0) among the text's distinct words. The sentence itself
+    neighbors of the word by itself (layer 0) among the text's distinct words. The sentence itself
     is left out where the text has it; sentences that the text repeats come once.
     """
     # A text of gigabytes has batches of many shapes; see `elmox embed`.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     from elmox.elmo import Elmo
-    from elmox.probes.neighbors import find_neighbours, find_word
+    from elmox.probes.neighbors import find_neighbors, find_word
     from elmox.text.lines import check_source, line_format, read_lines
 
     check_source(text)
@@ -80,7 +80,7 @@ def command(
     tokens = elmo.tokenize(sentence) if raw else sentence.split()
     position = find_word(tokens, word, occurrence)
     lines = read_lines(text, line_format(text, raw), elmo.tokenize)
-    found = find_neighbours(
+    found = find_neighbors(
         elmo,
         tokens,
         position,
@@ -109,7 +109,7 @@ def marked(sentence: "list[str] | tuple[str, ...]", position: int) -> str:
     return " ".join([*before, f"[{sentence[position]}]", *after])
 
 
-def _values(found: "Neighbours") -> "dict[str, object]":
+def _values(found: "Neighbors") -> "dict[str, object]":
     values = asdict(found)
     for near, own in zip(values["in_context"], found.in_context, strict=True):
         near["word"] = own.word

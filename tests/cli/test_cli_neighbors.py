@@ -1,4 +1,4 @@
-"""`elmox neighbours`: what it prints is what the library finds."""
+"""`elmox neighbors`: what it prints is what the library finds."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from shell import assert_one_line, environment, run_here
 
 from elmox.elmo import Elmo
-from elmox.probes.neighbors import Neighbours, find_neighbours
+from elmox.probes.neighbors import Neighbors, find_neighbors
 
 TEXT = "The actors left the play .\n\nRain stopped play [ again ] .\nShe wrote a Play\nThe ball\n"
 SENTENCES = [line.split() for line in TEXT.splitlines()]
@@ -22,7 +22,7 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "text.txt"
 
 
-def shown(found: Neighbours) -> tuple[list[str], list[str]]:
+def shown(found: Neighbors) -> tuple[list[str], list[str]]:
     """The lines of both lists, as they should be printed."""
     contexts = []
     for near in found.in_context:
@@ -35,16 +35,16 @@ def shown(found: Neighbours) -> tuple[list[str], list[str]]:
 def test_lists(tiny: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elmo = Elmo.from_pretrained(tiny)
     tokens = SENTENCE.split()
-    plain = find_neighbours(elmo, tokens, 1, SENTENCES)
-    chosen = find_neighbours(elmo, tokens, 4, SENTENCES, layer=1, k=2, same_word=True)
+    plain = find_neighbors(elmo, tokens, 1, SENTENCES)
+    chosen = find_neighbors(elmo, tokens, 4, SENTENCES, layer=1, k=2, same_word=True)
     options = ["--occurrence", "2", "--layer", "1", "-k", "2", "--same-word"]
-    cases: list[tuple[list[str], str, Neighbours]] = [
+    cases: list[tuple[list[str], str, Neighbors]] = [
         ([], "layer top: a [play] is a play", plain),
         (options, "layer 1: a play is a [play]", chosen),
     ]
     for more, query, found in cases:
         code, out, err = run_here(
-            ["neighbours", tiny, text, SENTENCE, "--word", "play", *more], capsys
+            ["neighbors", tiny, text, SENTENCE, "--word", "play", *more], capsys
         )
         assert (code, err) == (0, "")
         contexts, words = shown(found)
@@ -57,14 +57,14 @@ def test_json_and_raw_text(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFix
     raw = tmp_path / "raw.txt"
     raw.write_text("The actors didn't like the play. Rain stopped play.\n")
     arguments = [tiny, raw, "A play isn't a game.", "--word", "play", "--raw", "--json"]
-    code, out, err = run_here(["neighbours", *arguments], capsys)
+    code, out, err = run_here(["neighbors", *arguments], capsys)
     assert (code, err) == (0, "")
     values = json.loads(out)
     assert " ".join(values["sentence"]) == "A play is n't a game ."
     assert (values["word"], values["position"], values["layer"]) == ("play", 1, "top")
     assert (values["num_sentences"], values["num_tokens"]) == (2, 12)
     split = [own.split() for own in ("The actors did n't like the play .", "Rain stopped play .")]
-    found = find_neighbours(Elmo.from_pretrained(tiny), values["sentence"], 1, split)
+    found = find_neighbors(Elmo.from_pretrained(tiny), values["sentence"], 1, split)
     assert len(values["in_context"]) == 2
     for near, own in zip(values["in_context"], found.in_context, strict=True):
         assert near["sentence"] == list(own.sentence)
@@ -88,15 +88,15 @@ def test_bad_input(
         (tmp_path / "empty.txt", ["--word", "play"], ["no words"]),
     ]
     for where, more, says in cases:
-        assert_one_line(*run_here(["neighbours", tiny, where, SENTENCE, *more], capsys), *says)
-    code, out, err = run_here(["neighbours", tiny, text, SENTENCE], capsys)
+        assert_one_line(*run_here(["neighbors", tiny, where, SENTENCE, *more], capsys), *says)
+    code, out, err = run_here(["neighbors", tiny, text, SENTENCE], capsys)
     assert (code, out) == (2, "")
     assert "--word" in err
 
 
 def test_help_needs_no_torch() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "elmox", "neighbours", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "elmox", "neighbors", "--help"],
         capture_output=True,
         env=environment(),
         text=True,
