@@ -61,7 +61,7 @@ def embed_file(
     *,
     layers: Layers = "all",
     dtype: Literal["float32", "float16"] = "float32",
-    raw: bool = False,
+    tokenized: bool = False,
     force: bool = False,
     batch_tokens: int | None = None,
     part_bytes: int | None = None,
@@ -76,7 +76,8 @@ def embed_file(
             the same call has made is complete.
         layers: as in `Elmo.encode_tokens`; "all" by default.
         dtype: of the numbers on disk.
-        raw: lines are running text rather than tokens.
+        tokenized: lines are sentences of tokens with white space between them. By default they are
+            running text, which the model's own tokenizer splits. JSON lines say which they are.
         force: replace an existing output.
         batch_tokens: as in `Elmo.encode_tokens`.
         part_bytes: what an interruption costs at most; the size of npy shards. 64 MB by default,
@@ -88,7 +89,7 @@ def embed_file(
     check_source(source)
     choice = choose_layers(layers, elmo.num_layers, elmo.mixes)
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
-    format = line_format(source, raw)
+    format = line_format(source, tokenized)
     settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
     identity, is_repeatable = _identity(source)
     job = {**settings, "input": identity, "model": fingerprint(elmo)}
