@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +22,7 @@ from elmox.cli.model_options import (
     Tokenized,
     VocabFile,
 )
+from elmox.errors import Argument, ArgumentError, NothingHeldOut
 
 
 def command(
@@ -82,7 +85,7 @@ def command(
     training = FinetuneOptions(
         new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
     )
-    with resumable(RESUME):
+    with resumable(RESUME), _hold_out_advice():
         found = finetune(
             load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
             texts,
@@ -109,6 +112,17 @@ def command(
                 err=True,
             )
         typer.echo(f"{out / 'model'}")
+
+
+@contextmanager
+def _hold_out_advice() -> Iterator[None]:
+    """Text is held out by default here, so too little of it needs a way out."""
+    try:
+        yield
+    except NothingHeldOut as error:
+        raise ArgumentError(
+            "{}; {} does without held-out text", error, Argument("hold_out", 0)
+        ) from error
 
 
 def _number(perplexity: float | None) -> str:

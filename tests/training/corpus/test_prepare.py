@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from parallel_jobs import leave, process_id, square
 from shell import assert_one_line, command, environment, run_elmox, run_here, tree
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, NothingHeldOut
 from elmox.text.sentences import sentences_of
 from elmox.text.tokenize import get_tokenizer
 from elmox.training.corpus import sources
@@ -484,17 +484,23 @@ def test_command(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--hold-out", 3], "--hold-out 3 holds out nothing, there is only 2 documents"),
+        (
+            ["--hold-out", 3],
+            "--hold-out 3 holds out nothing, because",
+        ),
         (["--hold-out", 1], "--hold-out is 1, expected at least 2"),
         (["--hold-out", 2, "--valid", "-"], "choose one"),
-        (["--valid", "TEXT"], "is training text and --valid text"),
+        (["--valid", "TEXT"], "is training text and held-out text (--valid)"),
         (["--vocab-size", 3], "expected at least 4"),
         (["--min-count", 0], "expected at least 1"),
         (["--shard-tokens", 0], "expected at least 1"),
         (["--max-characters", 2], "expected at least 3"),
-        (["--workers", 0], "expected at least 1"),
+        (["--workers", 0], "--workers is 0, expected at least 1"),
         (["--tokenizer", "moses"], "unknown tokenizer 'moses'"),
-        (["--vocab", "TEXT", "--vocab-size", 9], "taken as it stands"),
+        (
+            ["--vocab", "TEXT", "--vocab-size", 9],
+            "--vocab is used unchanged",
+        ),
         (["--vocab", "nowhere"], "nowhere does not exist"),
         (["nowhere"], "nowhere does not exist"),
         (["--out", "TEXT", "--force"], "not a directory"),
@@ -516,8 +522,9 @@ def test_wrong_arguments(
 
 
 def test_a_single_document_to_hold_out(tmp_path: Path) -> None:
-    with pytest.raises(ElmoxError, match="there is only 1 document:"):
+    with pytest.raises(NothingHeldOut, match=r"hold_out=2 .* only 1 document:") as raised:
         prepare(tmp_path, ["a\nb\n"], hold_out=2)
+    assert (raised.value.hold_out, raised.value.num_documents) == (2, 1)
 
 
 def test_other_peoples_directories_stay(

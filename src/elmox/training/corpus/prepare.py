@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError, NothingHeldOut, require_at_least
 from elmox.io.files import atomic_directory, refuse_existing, to_json
 from elmox.text.tokenize import get_tokenizer
 from elmox.text.vocab import SPECIAL_WORDS
@@ -71,19 +71,25 @@ class PrepareOptions:
     shard_tokens: int = SHARD_TOKENS
 
     def __post_init__(self) -> None:
-        for flag, value, least in (
-            ("--hold-out", self.hold_out, 2),
-            ("--vocab-size", self.vocab_size, len(SPECIAL_WORDS) + 1),
-            ("--min-count", self.min_count, 1),
-            ("--max-characters", self.max_characters, 3),
-            ("--shard-tokens", self.shard_tokens, 1),
+        for name, least in (
+            ("hold_out", 2),
+            ("vocab_size", len(SPECIAL_WORDS) + 1),
+            ("min_count", 1),
+            ("max_characters", 3),
+            ("shard_tokens", 1),
         ):
-            if value is not None and value < least:
-                raise ElmoxError(f"{flag} is {value}, expected at least {least}")
+            require_at_least(least, name, getattr(self, name))
         if self.valid and self.hold_out is not None:
-            raise ElmoxError("--valid and --hold-out are both given: choose one of them")
+            raise ArgumentError(
+                "{} and {} are both given: choose one of them",
+                Argument("valid"),
+                Argument("hold_out"),
+            )
         if self.vocab is not None and (self.vocab_size or self.min_count):
-            raise ElmoxError("--vocab is taken as it stands: leave out --vocab-size, --min-count")
+            raise ArgumentError(
+                "{} is used unchanged: leave out {} and {}",
+                *map(Argument, ("vocab", "vocab_size", "min_count")),
+            )
         # A tokenizer that is only recorded need not be installed here.
         if not self.tokenized or not self.tokenizer_name.startswith("spacy:"):
             get_tokenizer(self.tokenizer_name)
@@ -138,8 +144,7 @@ def prepare_corpus(
     """
     options = options or PrepareOptions()
     num_workers = num_cores() if num_workers is None else num_workers
-    if num_workers < 1:
-        raise ElmoxError(f"--workers is {num_workers}, expected at least 1")
+    require_at_least(1, "num_workers", num_workers)
     _check_output(output, force)
     sources, valid_sources = _find_both(texts, options.valid)
     words = WordCounts(None if options.vocab is None else read_given_vocab(options.vocab))
@@ -169,7 +174,11 @@ def _find_both(
     for source in valid_sources:
         if os.path.realpath(source.path) in paths:
             name = "- (stdin)" if source.path == STDIN else source.path
-            raise ElmoxError(f"{name} is training text and --valid text: leave it out of one")
+            raise ArgumentError(
+                "{} is training text and held-out text ({}): leave it out of one",
+                name,
+                Argument("valid"),
+            )
     return sources, valid_sources
 
 
@@ -221,11 +230,7 @@ def _check_content(
         names = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
         raise ElmoxError(f"there is not one word in {names}: give text to train on")
     if options.hold_out is not None and not valid.num_documents:
-        found = "1 document" if train.num_documents == 1 else f"{train.num_documents} documents"
-        raise ElmoxError(
-            f"--hold-out {options.hold_out} holds out nothing, there is only {found}: separate "
-            "documents by blank lines, choose a smaller number, or give --valid"
-        )
+        raise NothingHeldOut(options.hold_out, train.num_documents)
 
 
 def _finish(
