@@ -14,7 +14,8 @@ from task_records import Fit, Setup, recipe_values
 from elmox.bench.machine import machine_facts
 from elmox.elmo import resolve_device
 from elmox.io.files import atomic_write, read_json
-from elmox.tasks.fit.session import SeedResult, TaskSession
+from elmox.tasks.fit.results import SeedResult
+from elmox.tasks.fit.session import TaskSession
 
 MB = 10**6
 
@@ -40,7 +41,7 @@ def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
     }
     if fit.tested:
         examples = session.task.read(setup.files(fit.task).test)
-        answers = session.answers(model, examples)
+        answers = session.predict(model, examples)
         record["test"] = session.task.score(examples, answers)
         record["counts"] = counts_of(session.task, examples, answers)
     with atomic_write(fit.path(setup.work)) as temporary:
@@ -54,7 +55,7 @@ def open_session(fit: Fit, setup: Setup) -> TaskSession:
     options: dict[str, Any] = {
         "device": setup.device,
         "cache": setup.work / "cache",
-        "say": lambda message: print(message, flush=True),
+        "log": lambda message: print(message, flush=True),
     }
     if COLUMNS[fit.column].encoder != "minilm":
         return _Measured(fit.task, train, dev, **options)

@@ -127,7 +127,7 @@ def test_a_parser_wants_no_circles(tmp_path: Path) -> None:
         SAMPLE + "\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n"
     )
     assert read(tmp_path, round_and_round)[-1].heads == (2, 1)
-    said = r"bank\.conllu, line 16: a sentence whose heads go round in a circle, expected a tree"
+    said = r"bank\.conllu, line 16: a sentence whose heads form a circle, expected a tree"
     with pytest.raises(ElmoxError, match=said):
         find_task("parse").read(tmp_path / "bank.conllu")
 

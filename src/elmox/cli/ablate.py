@@ -81,7 +81,7 @@ def command(
         "machine": machine_line(machine_facts(resolve_device(device))),
     }
     with resumable():
-        session = open_session(task, train, dev, test, device, cache)
+        session = open_session(task, train, dev, test, chosen, device, cache)
         found = ablate(
             session, chosen, study.value, out / "fits", num_seeds=seeds, about=about, log=log
         )

@@ -94,15 +94,15 @@ def command(
 def _show_scores(
     model: str, data: Path, elmo: str | None, device: str | None, as_json: bool
 ) -> None:
-    from elmox.tasks.metrics.shown import shown_score
+    from elmox.tasks.metrics.tally import format_score
     from elmox.tasks.predictor import TaskPredictor
 
-    scores = TaskPredictor.load(model, elmo=elmo, device=device).score(data)
+    scores = TaskPredictor.from_pretrained(model, elmo=elmo, device=device).score(data)
     if as_json:
         typer.echo(json.dumps(scores))
         return
     for name, value in scores.items():
-        typer.echo(f"{name:<29}{shown_score(value)}")
+        typer.echo(f"{name:<29}{format_score(value)}")
 
 
 def _shown(name: str, value: Any) -> str:

@@ -1,6 +1,7 @@
 """`elmox fit`: a task's model from labeled data, on top of a biLM."""
 
 import json
+import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,7 @@ from elmox.cli.task_options import (
     TrainFile,
     check_data,
     chosen_recipe,
-    open_session,
+    log,
     setting,
 )
 from elmox.errors import ElmoxError
@@ -51,8 +52,7 @@ def command(
     place: Annotated[
         PlaceName | None,
         typer.Option(
-            help="Where ELMo joins the task's model; for the middle, coref needs two layers in "
-            "head.hidden."
+            help="Where ELMo joins the task's network; middle needs two layers in head.hidden."
         ),
     ] = None,
     penalty: Annotated[
@@ -61,13 +61,14 @@ def command(
     finetune: Annotated[
         bool,
         typer.Option(
-            "--finetune", help="Learn the whole biLM too; the fitted model then holds its own."
+            "--finetune", help="Fine-tune the biLM as well; its weights are saved with the model."
         ),
     ] = False,
     vectors: Annotated[
         Path | None,
         typer.Option(
-            help="Static word vectors too, GloVe's or word2vec's text.", show_default=False
+            help="Static word vectors to add, in GloVe's or word2vec's text format.",
+            show_default=False,
         ),
     ] = None,
     seeds: Seeds = 1,
@@ -78,38 +79,46 @@ def command(
 ) -> None:
     """Fit a task's model on labeled data.
 
-    Tasks: parts of speech, names, chunks, semantic roles (srl), dependencies (parse), entailment
-    (nli), sentiment (sst), question answering (qa), coreference (coref).
-
-    ELMo's layers are computed once for each file and kept; only the mix and the task's own model
-    are learned, but for --finetune. An interrupted fit goes on when the same command is given
-    again.
+    ELMo's layers are computed once for each file and cached; only the mix and the task's network
+    are trained, unless --finetune is given. An interrupted fit continues when the same command is
+    given again.
     """
+    from elmox.tasks.fit.api import fit
+
     check_data(train, dev, test)
     changes = list(settings or ())
     if vectors is not None:
         changes.append(setting("words", "vectors", str(vectors)))
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
         raise ElmoxError(f"--layers {layers}: expected mix, top, or a layer's number")
-    number = int(layers) if layers is not None and layers.isdecimal() else layers
     chosen = chosen_recipe(
         recipe,
         changes,
         model=elmo,
-        layers=number,
+        layers=int(layers) if layers is not None and layers.isdecimal() else layers,
         place=place,
         penalty=penalty,
-        finetune=finetune or None,  # else the recipe's word counts
+        finetune=finetune or None,  # without the flag the recipe decides
     )
     if not chosen.elmo.is_used and (layers or place or penalty is not None):
-        raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
+        raise ElmoxError("--elmo none: --layers, --place and --lambda need an ELMo, leave them out")
     with resumable():
-        session = open_session(task, train, dev, test, device, cache)
-        found = session.fit(chosen, out, num_seeds=seeds)
+        results = fit(
+            task.value,
+            train,
+            dev,
+            test,
+            out=out,
+            recipe=chosen,
+            seeds=seeds,
+            device=device,
+            cache=cache,
+            log=log,
+            show_progress_bar=sys.stderr.isatty(),
+        )
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        typer.echo(json.dumps(asdict(results)))
         return
-    for part, mean in found.mean.items():
-        spread = f" +- {found.deviation[part]:.2f} over {seeds} seeds" if seeds > 1 else ""
-        typer.echo(f"{part} {found.metric} {mean:.2f}{spread}")
-    typer.echo(f"model {found.best.model}")
+    for line in results.summary():
+        typer.echo(line)
+    typer.echo(f"model {results.model}")

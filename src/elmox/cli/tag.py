@@ -12,10 +12,10 @@ from elmox.cli.model_options import Device, Json, Raw, TaskElmo, Tokenized
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.tasks.predictor import Asked, TaskPredictor
+    from elmox.tasks.predictor import TaskInput, TaskPredictor
     from elmox.text.lines import LineFormat
 
-QUESTIONS_AT_ONCE = 1000
+INPUTS_AT_ONCE = 1000
 
 
 def command(
@@ -37,17 +37,17 @@ def command(
         bool,
         typer.Option(
             "--json-lines",
-            help="TEXT is JSON lines, whatever its name; stdin is, where the task takes no other.",
+            help="Read TEXT as JSON lines. Implied for stdin if the task accepts only JSON.",
         ),
     ] = False,
     elmo: TaskElmo = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Apply a fitted model: a word and its tag a line, a blank line after each sentence.
+    """Apply a fitted model: a word and its tag per line, a blank line after each sentence.
 
-    With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
-    sentence, document or question. Where a model is about documents (coref), a blank line ends one.
+    The output is JSON lines with --json, for JSON lines as input, and for tasks that predict more
+    than tags: one line for each sentence, document or question. A blank line ends a document.
     """
     from elmox.tasks.predictor import TaskPredictor
     from elmox.text.lines import check_source, line_format
@@ -58,38 +58,39 @@ def command(
             "(text) or tokens (tokens), leave out --tokenized"
         )
     check_source(text)
-    fitted = TaskPredictor.load(model, elmo=elmo, device=device)
+    predictor = TaskPredictor.from_pretrained(model, elmo=elmo, device=device)
     format: LineFormat = "jsonl" if json_lines else line_format(text, tokenized)
-    asked = _asked(fitted, text, format)
-    for chunk in iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), []):
-        for shown in fitted.shown(chunk):
-            if as_json or format == "jsonl" or not set(shown) <= {"tokens", "tags", "spans"}:
-                typer.echo(json.dumps(shown, ensure_ascii=False))
-            elif shown["tokens"]:  # in columns, an empty sentence is none
-                typer.echo(_columns(shown))
+    inputs = _inputs(predictor, text, format)
+    for chunk in iter(lambda: list(islice(inputs, INPUTS_AT_ONCE)), []):
+        for one, output in zip(chunk, predictor.predict_inputs(chunk), strict=True):
+            values = one.extra | output.to_dict()
+            if as_json or format == "jsonl" or "tags" not in values:
+                typer.echo(json.dumps(values, ensure_ascii=False))
+            elif values["tokens"]:  # columns have no empty sentences
+                typer.echo(_columns(values))
 
 
-def _asked(fitted: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["Asked"]:
-    """What a text asks."""
+def _inputs(predictor: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["TaskInput"]:
+    """Yield the inputs of a text."""
     from elmox.io.json_lines import parse_json_lines
     from elmox.text.lines import STDIN, read_lines, text_lines
 
-    task = fitted.task
+    task = predictor.task
     name = text
     if format != "jsonl":
-        lines = read_lines(text, format, fitted.tokenize)
-        questions = task.asks.of_lines(line.sentences for line in lines)
-        if questions is not None:
-            return (own for question in questions for own in fitted.asked(question))
-        keys = ", ".join((*task.asks.keys, *task.asks.beside))
-        wanted = f"{task.name} reads JSON lines (.jsonl) with {keys}"
+        lines = read_lines(text, format, predictor.tokenize)
+        values = task.input_format.from_lines(line.sentences for line in lines)
+        if values is not None:
+            return (one for each in values for one in predictor.inputs(each))
+        keys = ", ".join((*task.input_format.text_keys, *task.input_format.required_keys))
+        expected = f"{task.name} reads JSON lines (.jsonl) with {keys}"
         if text != STDIN:
-            raise ElmoxError(f"{text}: {wanted}; if it holds such lines, give --json-lines")
-        name = f"stdin ({wanted})"
-    found = parse_json_lines(text_lines(text), name, fitted.asked)
-    return (own for several in found for own in several)
+            raise ElmoxError(f"{text}: {expected}; if it has such lines, give --json-lines")
+        name = f"stdin ({expected})"
+    parsed = parse_json_lines(text_lines(text), name, predictor.inputs)
+    return (one for several in parsed for one in several)
 
 
-def _columns(shown: dict[str, Any]) -> str:
-    rows: Iterator[tuple[str, str]] = zip(shown["tokens"], shown["tags"], strict=True)
+def _columns(values: dict[str, Any]) -> str:
+    rows: Iterator[tuple[str, str]] = zip(values["tokens"], values["tags"], strict=True)
     return "".join(f"{word}\t{tag}\n" for word, tag in rows)

@@ -10,32 +10,28 @@ import typer
 
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
+from elmox.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from elmox.tasks.fit.session import TaskSession
     from elmox.tasks.recipe import TaskRecipe
 
+    TaskName: TypeAlias = StrEnum
+else:
+    TaskName = StrEnum("TaskName", {name: name for name in TASKS})
 
-class TaskName(StrEnum):
-    """What can be fitted."""
-
-    pos = "pos"
-    ner = "ner"
-    chunk = "chunk"
-    srl = "srl"
-    parse = "parse"
-    nli = "nli"
-    sst = "sst"
-    qa = "qa"
-    coref = "coref"
-
-
-Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]
+Task: TypeAlias = Annotated[
+    TaskName,
+    typer.Argument(
+        help="; ".join(f"{info.name}: {info.summary}" for info in TASKS.values()) + ".",
+        show_default=False,
+    ),
+]
 TrainFile: TypeAlias = Annotated[
-    Path, typer.Option(help="Labeled data to learn from.", show_default=False)
+    Path, typer.Option(help="Labeled data to train on.", show_default=False)
 ]
 DevFile: TypeAlias = Annotated[
-    Path, typer.Option(help="Labeled data by which the best epoch is chosen.", show_default=False)
+    Path, typer.Option(help="Labeled data that selects the best epoch.", show_default=False)
 ]
 TestFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="Labeled data to score once, at the end.", show_default=False)
@@ -47,7 +43,9 @@ ElmoModel: TypeAlias = Annotated[
     str | None,
     typer.Option(help=f"The biLM, {BUNDLED} by default; none for no ELMo.", show_default=False),
 ]
-Seeds: TypeAlias = Annotated[int, typer.Option(help="Fits, one seed after another.", min=1)]
+Seeds: TypeAlias = Annotated[
+    int, typer.Option(help="Number of fits, with consecutive seeds.", min=1)
+]
 TaskSettings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -56,12 +54,12 @@ TaskSettings: TypeAlias = Annotated[
 ]
 Cache: TypeAlias = Annotated[
     Path | None,
-    typer.Option(help="Where ELMo's layers are kept; ELMOX_CACHE by default.", show_default=False),
+    typer.Option(help="Directory for ELMo's layers; ELMOX_CACHE by default.", show_default=False),
 ]
 
 
 def log(message: str) -> None:
-    """A line of progress, on stderr."""
+    """Print a line of progress to stderr."""
     typer.echo(f"elmox: {message}", err=True)
 
 
@@ -70,6 +68,7 @@ def open_session(
     train: Path,
     dev: Path,
     test: Path | None,
+    recipe: "TaskRecipe",
     device: str | None,
     cache: Path | None,
 ) -> "TaskSession":
@@ -82,6 +81,7 @@ def open_session(
         train,
         dev,
         test,
+        head=recipe.head,
         device=device,
         cache=cache or cache_directory(),
         log=log,
@@ -90,14 +90,14 @@ def open_session(
 
 
 def check_data(*paths: Path | None) -> None:
-    """Files that are not there are found before anything else is done."""
+    """Refuse missing files before anything else is done."""
     for path in paths:
         if path is not None and not path.exists():
             raise ElmoxError(f"{path} does not exist: give a file of labeled data")
 
 
 def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: object) -> "TaskRecipe":
-    """The recipe with its changes; `elmo` are options that change settings of that section."""
+    """Return the recipe with its changes; `elmo` are options that set that section's settings."""
     from elmox.tasks.recipe import task_recipe
 
     changes = [setting("elmo", name, value) for name, value in elmo.items() if value is not None]
@@ -105,5 +105,5 @@ def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: objec
 
 
 def setting(section: str, name: str, value: object) -> str:
-    """What `--set` would be given for an option: a name that looks like a number stays a name."""
+    """Return an option as `--set` would take it; a name that looks like a number stays a name."""
     return f"{section}.{name}={json.dumps(value) if isinstance(value, str | bool) else value}"
