@@ -107,9 +107,9 @@ def test_killed_again_and_again(output: str, model: Path, tmp_path: Path) -> Non
 def test_the_shell_killed_at_any_moment(model: Path, tmp_path: Path) -> None:
     source = write_text(tmp_path / "in.txt", 3000)
     output = tmp_path / "out.hdf5"
-    arguments = ["embed", model, source, output]
+    arguments = ["embed", model, source, output, "--tokenized"]
     began = time.monotonic()
-    undisturbed = run_elmox("embed", model, source, tmp_path / "undisturbed.hdf5")
+    undisturbed = run_elmox("embed", model, source, tmp_path / "undisturbed.hdf5", "--tokenized")
     duration = time.monotonic() - began
     assert undisturbed.returncode == 0, undisturbed.stderr
     chance = random.Random(0)
@@ -140,19 +140,22 @@ def test_another_input_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
     assert (summary.num_lines, summary.num_resumed) == (301, 0)
 
 
+SAME: dict[str, Any] = {"tokenized": True, "part_bytes": 2**10}
+
+
 def interrupt(model: Elmo, source: Path, output: Path, **options: Any) -> None:
     """Leave an unfinished output with closed parts: the last line cannot be read."""
     good = source.read_bytes()
     source.write_bytes(good + b"\xff\n")
     with pytest.raises(ElmoxError, match="UTF-8"):
-        embed_file(model, str(source), output, part_bytes=2**10, **options)
+        embed_file(model, str(source), output, **SAME, **options)
 
 
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
         ({"layers": "average"}, "layers"),
-        ({"raw": True}, "lines"),
+        ({"tokenized": False}, "lines"),
         ({"dtype": "float16"}, "vectors"),
         ({"part_bytes": 2**11}, "vectors"),
         ({}, None),
@@ -171,7 +174,7 @@ def test_another_job_is_not_gone_on_with(
     interrupt(elmo, source, tmp_path / "out")
     wanted = rf"another job \({named}: " if named else "line 101"
     with pytest.raises(ElmoxError, match=wanted):
-        embed_file(elmo, str(source), tmp_path / "out", **{"part_bytes": 2**10, **changed})
+        embed_file(elmo, str(source), tmp_path / "out", **{**SAME, **changed})
 
 
 @pytest.mark.parametrize("kind", ["weights", "precision", "dictionary", "mix", "warm state"])
@@ -202,7 +205,7 @@ def test_another_model_is_not_gone_on_with(
     elif kind == "warm state":
         elmo.warm_up([["b"]])
     with pytest.raises(ElmoxError, match=r"another job \(model: "):
-        embed_file(elmo, str(source), tmp_path / "out", layers=layers, part_bytes=2**10)
+        embed_file(elmo, str(source), tmp_path / "out", layers=layers, **SAME)
 
 
 LAYERS = [("all", 3), ("average", 1), ([0, 2], 2), (1, 1)]  # and how many vectors that is
@@ -229,7 +232,7 @@ def test_lines_larger_than_a_chunk(
     short, long = "The cat sat. ", f"The cat {'really ' * 30}sat. "
     texts = ["", short, short * 10, long, short + long, long + short, f"{short}{long}" * 4, "End."]
     (tmp_path / "in.txt").write_text("\n".join(texts))
-    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers, raw=True)
+    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers)
     with open_vectors(tmp_path / output) as vectors:
         assert len(vectors) == len(texts)
         for own, text in zip(vectors, texts, strict=True):
@@ -270,7 +273,7 @@ def test_sentence_larger_than_a_chunk(
 
     monkeypatch.setattr(Reader, "read_long", spy)
     monkeypatch.setattr(elmox.model.bilm, "default_window_tokens", lambda *_: 8)
-    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers)
+    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers, tokenized=True)
     assert in_windows == [400, CHUNK + 1, 333]
     with open_vectors(tmp_path / output) as vectors:
         for own, expected in zip(vectors, wanted, strict=True):
@@ -301,7 +304,7 @@ def test_sentences_give_the_bytes_of_a_file(output: str, model: Path, tmp_path: 
     elmo = Elmo.from_pretrained(model, device="cpu")
     sentences = random_sentences(60)
     (tmp_path / "in.txt").write_text("".join(f"{' '.join(words)}\n" for words in sentences))
-    embed_file(elmo, tmp_path / "in.txt", tmp_path / f"file_{output}")
+    embed_file(elmo, tmp_path / "in.txt", tmp_path / f"file_{output}", tokenized=True)
     expected = raw_bytes(tmp_path / f"file_{output}")
     summary = embed_sentences(elmo, sentences, tmp_path / output)
     assert (summary.num_lines, summary.num_tokens) == (60, sum(map(len, sentences)))

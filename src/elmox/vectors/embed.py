@@ -81,7 +81,7 @@ def embed_file(
     *,
     layers: Layers = "all",
     dtype: DType = "float32",
-    raw: bool = False,
+    tokenized: bool = False,
     force: bool = False,
     batch_tokens: int | None = None,
     part_bytes: int | None = None,
@@ -105,7 +105,9 @@ def embed_file(
         output: a .hdf5 or .parquet file, or a directory for npy shards.
         layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
         dtype: data type on disk.
-        raw: lines are running text rather than tokens.
+        tokenized: lines are sentences of tokens with white space between them. By default they are
+            running text, which the model's own tokenizer splits. In JSON lines, the key "tokens" or
+            "text" decides instead.
         force: replace an existing output, and discard an unfinished one of another job.
         batch_tokens: maximum number of tokens per batch; None for a default of the device.
         part_bytes: size of a part, which is the most work that an interruption can cost, and the
@@ -120,7 +122,7 @@ def embed_file(
             output belongs to another job.
     """
     options = _Options(layers, dtype, force, batch_tokens, part_bytes, show_progress_bar)
-    return _embed_lines(elmo, FileInput(elmo, str(source), raw), output, options)
+    return _embed_lines(elmo, FileInput(elmo, str(source), tokenized), output, options)
 
 
 def embed_sentences(

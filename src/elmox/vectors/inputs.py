@@ -43,16 +43,16 @@ class Input(Protocol):
 class FileInput:
     """The lines of a text file, a JSON lines file, or stdin."""
 
-    def __init__(self, elmo: Elmo, source: str, raw: bool) -> None:
+    def __init__(self, elmo: Elmo, source: str, tokenized: bool) -> None:
         """Check that the source can be read.
 
         Args:
             elmo: the model, for its tokenizer.
             source: a path, or - for stdin.
-            raw: lines are running text rather than tokens.
+            tokenized: lines are tokens with white space between them, not running text.
         """
         check_source(source)
-        self._format = line_format(source, raw)
+        self._format = line_format(source, tokenized)
         self.settings: dict[str, str] = {"lines": self._format}
         self._source = source
         self._tokenize = elmo.tokenize
