@@ -123,7 +123,7 @@ def test_files_are_replaced_only_by_force(tmp_path: Path) -> None:
     check_files(tmp_path / "out", "paper", force=False)
     write_files(Paper(), tmp_path / "out", "paper", force=False)
     assert len(tree(tmp_path / "out")) == 4
-    with pytest.raises(ElmoxError, match="--force"):
+    with pytest.raises(ElmoxError, match="force=True"):
         check_files(tmp_path / "out", "paper", force=False)
     check_files(tmp_path / "out", "paper", force=True)
     (tmp_path / "out" / "paper.md").write_text("old")

@@ -13,21 +13,21 @@ from elmox.text.lines import LineFormat, line_format, read_lines
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "format"),
+    ("name", "tokenized", "format"),
     [
         ("a.jsonl", False, "jsonl"),
         ("folder/a.JSONL", True, "jsonl"),
         ("a.NDJSON", False, "jsonl"),
         ("a.jsonl.xz", False, "jsonl"),
         ("a.ndjson.GZ", False, "jsonl"),
-        ("a.txt.gz", False, "text"),
-        ("jsonl", False, "text"),
-        ("-", False, "text"),
-        ("-", True, "raw"),
+        ("a.txt.gz", True, "tokenized"),
+        ("jsonl", False, "raw"),
+        ("-", True, "tokenized"),
+        ("-", False, "raw"),
     ],
 )
-def test_formats_by_name(name: str, raw: bool, format: LineFormat) -> None:
-    assert line_format(name, raw) == format
+def test_formats_by_name(name: str, tokenized: bool, format: LineFormat) -> None:
+    assert line_format(name, tokenized) == format
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_formats_by_name(name: str, raw: bool, format: LineFormat) -> None:
 def test_compressed(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / f"text{suffix}"
     path.write_bytes(pack(b"\xef\xbb\xbfa b\r\n\nc\n\xff\n"))
-    lines = read_lines(str(path), "text", str.split)
+    lines = read_lines(str(path), "tokenized", str.split)
     assert [next(lines).sentences for _ in range(3)] == [[["a", "b"]], [], [["c"]]]
     with pytest.raises(ElmoxError, match=f"text{suffix}, line 4: byte 1 is not UTF-8"):
         next(lines)
-    assert next(read_lines(str(path), "text", str.split, skip=2)).sentences == [["c"]]
+    assert next(read_lines(str(path), "tokenized", str.split, skip=2)).sentences == [["c"]]
     path.write_bytes(b"never compressed\n")
     with pytest.raises(ElmoxError, match=f"text{suffix} (is damaged|cannot be read)"):
-        next(read_lines(str(path), "text", str.split))
+        next(read_lines(str(path), "tokenized", str.split))

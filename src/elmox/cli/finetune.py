@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +19,10 @@ from elmox.cli.model_options import (
     Raw,
     SoftmaxFile,
     SoftmaxVocab,
+    Tokenized,
     VocabFile,
 )
+from elmox.errors import Argument, ArgumentError, NothingHeldOut
 
 
 def command(
@@ -27,6 +31,7 @@ def command(
         list[str], typer.Argument(metavar="TEXT...", help="Files of the domain, or patterns.")
     ],
     out: Annotated[Path, typer.Option(help="The directory to make.", show_default=False)],
+    tokenized: Tokenized = False,
     raw: Raw = False,
     valid: Annotated[list[str] | None, typer.Option(help="Held-out files.")] = None,
     hold_out: Annotated[
@@ -71,7 +76,7 @@ def command(
     from elmox.training.finetune import FinetuneOptions, finetune
 
     preparing = PrepareOptions(
-        raw=raw,
+        tokenized=tokenized,
         valid=tuple(valid or ()),
         hold_out=None if valid or hold_out == 0 else hold_out,
         vocab_size=vocab_size,
@@ -80,7 +85,7 @@ def command(
     training = FinetuneOptions(
         new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
     )
-    with resumable(RESUME):
+    with resumable(RESUME), _hold_out_advice():
         found = finetune(
             load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
             texts,
@@ -107,6 +112,17 @@ def command(
                 err=True,
             )
         typer.echo(f"{out / 'model'}")
+
+
+@contextmanager
+def _hold_out_advice() -> Iterator[None]:
+    """Text is held out by default here, so too little of it needs a way out."""
+    try:
+        yield
+    except NothingHeldOut as error:
+        raise ArgumentError(
+            "{}; {} does without held-out text", error, Argument("hold_out", 0)
+        ) from error
 
 
 def _number(perplexity: float | None) -> str:

@@ -31,6 +31,7 @@ from elmox.cli import (
     train,
 )
 from elmox.cli import eval as cli_eval
+from elmox.cli.flags import error_message
 from elmox.errors import ElmoxError
 
 
@@ -95,7 +96,7 @@ def run() -> None:
     try:
         app()
     except ElmoxError as error:
-        _fail(str(error))
+        _fail(error_message(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")

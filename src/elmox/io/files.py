@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, OutputExists
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 from elmox.io.locks import locked
 from elmox.io.temporary import (
@@ -43,9 +43,7 @@ def refuse_existing(path: Path, force: bool) -> None:
     """Nothing is overwritten unless asked for, except what a killed process did not finish."""
     clear_leftovers(path)
     if not force and not is_vacant(path) and not is_unfinished(path):
-        raise ElmoxError(
-            f"{path} exists already: choose another name, or overwrite it with --force"
-        )
+        raise OutputExists(path)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimizers go some wa
 
 
 def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a recipe's tables and change them by `section.key=value`, as `--set` gives them."""
+    """Read a recipe's tables and apply `changes`, each of them `section.key=value`."""
     if not path.exists():
         raise ElmoxError(f"{path} does not exist: give a recipe, a TOML file")
     try:
@@ -29,7 +29,7 @@ def change_setting(values: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts) or len(parts) < 2:
-        raise ElmoxError(f"--set {change}: expected section.key=value, as a recipe has them")
+        raise ElmoxError(f"setting {change!r}: expected section.key=value, as in a recipe")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -38,7 +38,7 @@ def change_setting(values: dict[str, Any], change: str) -> None:
     for part in parts[:-1]:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise ElmoxError(f"--set {change}: {part} is not a section")
+            raise ElmoxError(f"setting {change!r}: {part} is a value, expected a section")
     table[parts[-1]] = value
 
 

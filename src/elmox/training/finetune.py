@@ -258,12 +258,7 @@ def _corpus(
             with atomic_write(vocab) as path:
                 path.write_text("".join(f"{w}\n" for w in model.softmax.vocab), encoding="utf-8")
             prepare = replace(prepare, vocab=vocab, vocab_size=None, min_count=None)
-        try:
-            prepare_corpus(texts, folder, prepare)
-        except ElmoxError as error:
-            if prepare.hold_out is None or "--hold-out" not in str(error):
-                raise
-            raise ElmoxError(f"{error}; --hold-out 0 does without held-out text") from error
+        prepare_corpus(texts, folder, prepare)
     return open_corpus(folder, verify=True)
 
 

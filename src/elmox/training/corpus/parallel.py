@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TypeVar
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -63,8 +63,9 @@ def map_in_order(
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
-        raise ElmoxError(
-            "a worker process died (was it killed, or is memory short?): try fewer --workers"
+        raise ArgumentError(
+            "a worker process died (killed, or out of memory?): try a smaller {}",
+            Argument("num_workers"),
         ) from error
     finally:
         executor.shutdown(cancel_futures=True)

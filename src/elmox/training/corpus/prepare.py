@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError, NothingHeldOut, require_at_least
 from elmox.io.files import atomic_directory, refuse_existing, to_json
 from elmox.text.tokenize import get_tokenizer
 from elmox.text.vocab import SPECIAL_WORDS
@@ -46,10 +46,10 @@ class PrepareOptions:
     """How text becomes a corpus.
 
     Attributes:
-        raw: the text is running text, to be cut into sentences and words; else a line is a
-            sentence, and white space separates its words.
-        tokenizer: by name; None for `treebank` where the text is raw and `whitespace` else. For
-            text that is not raw it is only put down as the one that the words came from.
+        tokenized: a line is a sentence, and white space separates its words. By default the text is
+            running text, which is split into sentences and words.
+        tokenizer: by name; None for `treebank`, or `whitespace` if the text is tokenized. For
+            tokenized text it is only recorded as the one that the words came from.
         valid: files of held-out text, instead of `hold_out`.
         hold_out: N, to hold out every N-th document of the text.
         vocab: a vocabulary file in bilm-tf's order, to be the softmax vocabulary as it stands.
@@ -60,7 +60,7 @@ class PrepareOptions:
         shard_tokens: about the size of a shard.
     """
 
-    raw: bool = False
+    tokenized: bool = False
     tokenizer: str | None = None
     valid: tuple[str, ...] = ()
     hold_out: int | None = None
@@ -71,27 +71,33 @@ class PrepareOptions:
     shard_tokens: int = SHARD_TOKENS
 
     def __post_init__(self) -> None:
-        for flag, value, least in (
-            ("--hold-out", self.hold_out, 2),
-            ("--vocab-size", self.vocab_size, len(SPECIAL_WORDS) + 1),
-            ("--min-count", self.min_count, 1),
-            ("--max-characters", self.max_characters, 3),
-            ("--shard-tokens", self.shard_tokens, 1),
+        for name, least in (
+            ("hold_out", 2),
+            ("vocab_size", len(SPECIAL_WORDS) + 1),
+            ("min_count", 1),
+            ("max_characters", 3),
+            ("shard_tokens", 1),
         ):
-            if value is not None and value < least:
-                raise ElmoxError(f"{flag} is {value}, expected at least {least}")
+            require_at_least(least, name, getattr(self, name))
         if self.valid and self.hold_out is not None:
-            raise ElmoxError("--valid and --hold-out are both given: choose one of them")
+            raise ArgumentError(
+                "{} and {} are both given: choose one of them",
+                Argument("valid"),
+                Argument("hold_out"),
+            )
         if self.vocab is not None and (self.vocab_size or self.min_count):
-            raise ElmoxError("--vocab is taken as it stands: leave out --vocab-size, --min-count")
-        # A tokenizer that is only put down need not be installed here.
-        if self.raw or not self.tokenizer_name.startswith("spacy:"):
+            raise ArgumentError(
+                "{} is used unchanged: leave out {} and {}",
+                *map(Argument, ("vocab", "vocab_size", "min_count")),
+            )
+        # A tokenizer that is only recorded need not be installed here.
+        if not self.tokenized or not self.tokenizer_name.startswith("spacy:"):
             get_tokenizer(self.tokenizer_name)
 
     @property
     def tokenizer_name(self) -> str:
         """The tokenizer whose words the corpus holds."""
-        return self.tokenizer or ("treebank" if self.raw else "whitespace")
+        return self.tokenizer or ("whitespace" if self.tokenized else "treebank")
 
 
 @dataclass(frozen=True)
@@ -138,12 +144,11 @@ def prepare_corpus(
     """
     options = options or PrepareOptions()
     num_workers = num_cores() if num_workers is None else num_workers
-    if num_workers < 1:
-        raise ElmoxError(f"--workers is {num_workers}, expected at least 1")
+    require_at_least(1, "num_workers", num_workers)
     _check_output(output, force)
     sources, valid_sources = _find_both(texts, options.valid)
     words = WordCounts(None if options.vocab is None else read_given_vocab(options.vocab))
-    tokenizer = options.tokenizer_name if options.raw else None
+    tokenizer = None if options.tokenized else options.tokenizer_name
     read = partial(_read, tokenizer=tokenizer, num_workers=num_workers, block_bytes=block_bytes)
     with atomic_directory(output) as folder:
         train = Split(folder, "train", options.shard_tokens, words)
@@ -169,7 +174,11 @@ def _find_both(
     for source in valid_sources:
         if os.path.realpath(source.path) in paths:
             name = "- (stdin)" if source.path == STDIN else source.path
-            raise ElmoxError(f"{name} is training text and --valid text: leave it out of one")
+            raise ArgumentError(
+                "{} is training text and held-out text ({}): leave it out of one",
+                name,
+                Argument("valid"),
+            )
     return sources, valid_sources
 
 
@@ -221,11 +230,7 @@ def _check_content(
         names = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
         raise ElmoxError(f"there is not one word in {names}: give text to train on")
     if options.hold_out is not None and not valid.num_documents:
-        found = "1 document" if train.num_documents == 1 else f"{train.num_documents} documents"
-        raise ElmoxError(
-            f"--hold-out {options.hold_out} holds out nothing, there is only {found}: separate "
-            "documents by blank lines, choose a smaller number, or give --valid"
-        )
+        raise NothingHeldOut(options.hold_out, train.num_documents)
 
 
 def _finish(
