@@ -1,6 +1,5 @@
 """`elmox fit`: a task's model from labeled data, on top of a biLM."""
 
-import json
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated
 import typer
 
 from elmox.cli.interruption import resumable
-from elmox.cli.model_options import Device, Json
+from elmox.cli.options import OutDirectory, RunOptions, Settings
 from elmox.cli.task_options import (
     Cache,
     DevFile,
@@ -17,7 +16,6 @@ from elmox.cli.task_options import (
     RecipeFile,
     Seeds,
     Task,
-    TaskSettings,
     TestFile,
     TrainFile,
     check_data,
@@ -25,6 +23,7 @@ from elmox.cli.task_options import (
     open_session,
     setting,
 )
+from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 
@@ -37,11 +36,16 @@ class PlaceName(StrEnum):
     both = "both"
 
 
+@verb(
+    "elmox fit ner --train names.txt --dev names.txt --out runs/names-2 --set fit.epochs=2",
+    "elmox fit ner --train names.txt --dev names.txt --out runs/plain --elmo none "
+    "--set fit.epochs=1",
+)
 def command(
     task: Task,
     train: TrainFile,
     dev: DevFile,
-    out: Annotated[Path, typer.Option(help="The run's directory.", show_default=False)],
+    out: OutDirectory,
     test: TestFile = None,
     recipe: RecipeFile = None,
     elmo: ElmoModel = None,
@@ -71,10 +75,10 @@ def command(
         ),
     ] = None,
     seeds: Seeds = 1,
-    settings: TaskSettings = None,
+    settings: Settings = None,
     cache: Cache = None,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    run: RunOptions,
 ) -> None:
     """Fit a task's model on labeled data.
 
@@ -104,12 +108,10 @@ def command(
     if not chosen.elmo.is_used and (layers or place or penalty is not None):
         raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
     with resumable():
-        session = open_session(task, train, dev, test, device, cache)
+        session = open_session(task, train, dev, test, cache, run)
         found = session.fit(chosen, out, num_seeds=seeds)
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-        return
+    rows = []
     for part, mean in found.mean.items():
         spread = f" +- {found.deviation[part]:.2f} over {seeds} seeds" if seeds > 1 else ""
-        typer.echo(f"{part} {found.metric} {mean:.2f}{spread}")
-    typer.echo(f"model {found.best.model}")
+        rows.append(f"{part} {found.metric} {mean:.2f}{spread}")
+    run.result(asdict(found), [*rows, f"model {found.best.model}"])

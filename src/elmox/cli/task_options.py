@@ -1,13 +1,13 @@
 """Options that the verbs of tasks share."""
 
 import json
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from elmox.cli.options import RunOptions
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 
@@ -48,21 +48,10 @@ ElmoModel: TypeAlias = Annotated[
     typer.Option(help=f"The biLM, {BUNDLED} by default; none for no ELMo.", show_default=False),
 ]
 Seeds: TypeAlias = Annotated[int, typer.Option(help="Fits, one seed after another.", min=1)]
-TaskSettings: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.", show_default=False
-    ),
-]
 Cache: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Where ELMo's layers are kept; ELMOX_CACHE by default.", show_default=False),
 ]
-
-
-def log(message: str) -> None:
-    """A line of progress, on stderr."""
-    typer.echo(f"elmox: {message}", err=True)
 
 
 def open_session(
@@ -70,8 +59,8 @@ def open_session(
     train: Path,
     dev: Path,
     test: Path | None,
-    device: str | None,
     cache: Path | None,
+    run: RunOptions,
 ) -> "TaskSession":
     """Read the task's files."""
     from elmox.tasks.fit.layers import cache_directory
@@ -82,10 +71,10 @@ def open_session(
         train,
         dev,
         test,
-        device=device,
+        device=run.device,
         cache=cache or cache_directory(),
-        log=log,
-        show_progress_bar=sys.stderr.isatty(),
+        log=run.log,
+        show_progress_bar=run.show_progress_bar,
     )
 
 
