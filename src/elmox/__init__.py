@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from elmox.embedding import ElmoEmbedding
     from elmox.errors import ElmoxError
     from elmox.model.scalar_mix import ScalarMix
+    from elmox.vectors.embed import embed_file, embed_sentences
     from elmox.vectors.files import open_vectors
 
 _HOMES = {
@@ -22,6 +23,8 @@ _HOMES = {
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
     "ScalarMix": "elmox.model.scalar_mix",
+    "embed_file": "elmox.vectors.embed",
+    "embed_sentences": "elmox.vectors.embed",
     "open_vectors": "elmox.vectors.files",
 }
 
@@ -32,6 +35,8 @@ __all__ = [
     "ElmoxError",
     "ScalarMix",
     "__version__",
+    "embed_file",
+    "embed_sentences",
     "open_vectors",
 ]
 
