@@ -54,7 +54,7 @@ def open_session(fit: Fit, setup: Setup) -> TaskSession:
     options: dict[str, Any] = {
         "device": setup.device,
         "cache": setup.work / "cache",
-        "say": lambda message: print(message, flush=True),
+        "log": lambda message: print(message, flush=True),
     }
     if COLUMNS[fit.column].encoder != "minilm":
         return _Measured(fit.task, train, dev, **options)

@@ -96,7 +96,7 @@ def python_default(functions: tuple[Callable[..., Any], ...], name: str) -> Any:
 
 
 NAMES = {"precision": "dtype", "workers": "num_workers", "seeds": "num_seeds", "out": "output"}
-SAME = {
+SAME: dict[str, tuple[Callable[..., Any], ...]] = {
     "embed": (embed_file,),
     "predict": (Elmo.predict,),
     "neighbors": (find_neighbors,),

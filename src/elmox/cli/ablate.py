@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmox.cli.interruption import resumable
-from elmox.cli.options import OutDirectory, RunOptions, Settings, command_line
+from elmox.cli.options import OutDirectory, RunOptions, command_line
 from elmox.cli.reports import write_report
-from elmox.cli.task_options import (
-    Cache,
-    DevFile,
-    ElmoModel,
-    RecipeFile,
-    Seeds,
-    Task,
-    TestFile,
-    TrainFile,
-    check_data,
-    chosen_recipe,
-    open_session,
-)
+from elmox.cli.task_options import FitOptions, TaskArgument
 from elmox.cli.verb import verb
 from elmox.io.files import write_together
 
@@ -44,25 +32,17 @@ class StudyName(StrEnum):
     "--set fit.epochs=1",
 )
 def command(
-    task: Task,
+    task: TaskArgument,
     study: Annotated[
         StudyName,
         typer.Argument(
             help="layers: none, 0, top, mixes; place: input, output, both; samples: 0.1% to all of "
             "the data, without and with ELMo.",
-            show_default=False,
         ),
     ],
-    train: TrainFile,
-    dev: DevFile,
     out: OutDirectory,
-    test: TestFile = None,
-    recipe: RecipeFile = None,
-    elmo: ElmoModel = None,
-    seeds: Seeds = 1,
-    settings: Settings = None,
-    cache: Cache = None,
     *,
+    data: FitOptions,
     run: RunOptions,
 ) -> None:
     """Fit a task's model in several variants and compare them.
@@ -75,27 +55,31 @@ def command(
     from elmox.elmo import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
-    check_data(train, dev, test)
-    chosen = chosen_recipe(recipe, settings, model=elmo)
+    recipe = data.read_recipe()
     about = {
         "command": f"`{command_line()}`",
-        "ELMo": chosen.elmo.model,
+        "ELMo": recipe.elmo.model,
         "machine": machine_line(machine_facts(resolve_device(run.device))),
     }
     with resumable():
-        session = open_session(task, train, dev, test, cache, run)
-        found = ablate(
-            session, chosen, study.value, out / "fits", num_seeds=seeds, about=about, log=run.log
+        ablation = ablate(
+            data.open_session(task, run),
+            recipe,
+            study.value,
+            out / "fits",
+            num_seeds=data.seeds,
+            about=about,
+            log=run.log,
         )
-        write_study(found, out, run.log)
-    run.result(found.to_dict(), found.to_markdown())
+        write_study(ablation, out, run.log)
+    run.result(ablation.to_dict(), ablation.to_markdown())
 
 
-def write_study(found: "Ablation", out: Path, log: "Log") -> None:
+def write_study(ablation: "Ablation", out: Path, log: "Log") -> None:
     """A study's files: OUT/STUDY as .md, .json, .png and .svg, and a picture of the mixes."""
     from elmox import plots
 
-    write_report(found, out, found.study, force=True, log=log)
-    figure = found.picture_of_mixes() if plots.can_draw() else None
+    write_report(ablation, out, ablation.study, force=True, log=log)
+    figure = ablation.picture_of_mixes() if plots.can_draw() else None
     if figure is not None:
-        write_together(plots.picture_files(figure, out / f"{found.study}-mixes"), force=True)
+        write_together(plots.picture_files(figure, out / f"{ablation.study}-mixes"), force=True)

@@ -45,9 +45,7 @@ class VectorFormat(StrEnum):
 Repeats: TypeAlias = Annotated[int, typer.Option(help="Number of runs; the median counts.", min=1)]
 TextOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="Running text; Python's documentation by default.", show_default=False
-    ),
+    typer.Option(help="Running text; Python's documentation by default."),
 ]
 NoPeers: TypeAlias = Annotated[bool, typer.Option("--no-peers", help="Leave out other packages.")]
 
@@ -58,18 +56,17 @@ class KernelOptions:
 
     size: Annotated[
         Size | None,
-        typer.Option(help="Model size; original on a GPU, otherwise small.", show_default=False),
+        typer.Option(help="Model size; original on a GPU, otherwise small."),
     ] = None
     precision: Annotated[
         TrainingPrecision | None,
         typer.Option(
             help="Precision of the computation; bfloat16 on a GPU, otherwise float32.",
-            show_default=False,
         ),
     ] = None
     repeats: Annotated[
         int | None,
-        typer.Option(help="Number of runs; the median counts.", min=1, show_default=False),
+        typer.Option(help="Number of runs; the median counts.", min=1),
     ] = None
 
     def dtype(self, device: "torch.device") -> "torch.dtype":
@@ -87,9 +84,7 @@ class TableOptions:
     out: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE",
             help="Also write the table to FILE.md, or all values to FILE.json. May be repeated.",
-            show_default=False,
         ),
     ] = None
     force: Force = False
@@ -168,7 +163,6 @@ def cnn(
         typer.Option(
             help="Number of distinct words; 16384 on a GPU, otherwise 256.",
             min=1,
-            show_default=False,
         ),
     ] = None,
     text: TextOption = None,
@@ -211,7 +205,6 @@ def train(
         typer.Option(
             metavar="DIR",
             help="Corpus made by elmox prepare; by default the recipe's.",
-            show_default=False,
         ),
     ] = None,
     settings: Settings = None,
@@ -251,7 +244,7 @@ def embed(
     ] = False,
     file: Annotated[
         VectorFormat | None,
-        typer.Option(help="Also write a file of vectors.", show_default=False),
+        typer.Option(help="Also write a file of vectors."),
     ] = None,
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Directory for that file, which is removed again.")

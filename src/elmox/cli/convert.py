@@ -34,7 +34,6 @@ def command(
         typer.Argument(
             help="A directory (elmox format), or NAME.hdf5 (AI2's format) with NAME_options.json "
             "and, for a model with a softmax, NAME_softmax.hdf5 and NAME_vocab.txt.",
-            show_default=False,
         ),
     ],
     no_softmax: Annotated[
@@ -52,7 +51,6 @@ def command(
     card: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
             help="Model card in Markdown; {facts} in it is replaced by a table of the model.",
         ),
     ] = None,

@@ -32,13 +32,12 @@ from elmox.cli.verb import verb
 )
 def command(
     model: ModelArgument,
-    input: Annotated[str, typer.Argument(help=TEXT_HELP, show_default=False)],
+    input: Annotated[str, typer.Argument(help=TEXT_HELP)],
     output: Annotated[
         Path,
         typer.Argument(
             help="NAME.hdf5 (the layout of bilm-tf), NAME.parquet, or the name of a directory for "
             "npy shards.",
-            show_default=False,
         ),
     ],
     layers: LayersOption = "all",

@@ -28,7 +28,6 @@ def command(
         typer.Argument(
             help="For a language model: running text, .jsonl with text or tokens, or - for stdin. "
             f"For a fitted task model: a file of labeled data. Files are {FILES_HELP}.",
-            show_default=False,
         ),
     ],
     elmo: TaskElmo = None,

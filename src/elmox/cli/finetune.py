@@ -33,7 +33,6 @@ def command(
             metavar="TEXT...",
             help=f"Files or patterns of the domain's text, {FILES_HELP}. A blank line ends a "
             "document.",
-            show_default=False,
         ),
     ],
     out: OutDirectory,
@@ -65,7 +64,7 @@ def command(
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-4,
     hdf5: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write the result to this file in AI2's format."),
+        typer.Option(help="Also write the result to this file in AI2's format."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")

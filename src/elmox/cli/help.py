@@ -61,7 +61,7 @@ class VerbGroup(TyperGroup):
 
 def _write_parameters(parameters: Any, formatter: Any) -> None:
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for parameter in parameters:
+    for parameter in sorted(parameters, key=lambda parameter: not parameter.required):
         if not getattr(parameter, "hidden", False):
             is_argument = parameter.param_type_name == "argument"
             name = _metavar(parameter) if is_argument else _option(parameter)
@@ -87,10 +87,10 @@ def _option(parameter: Any) -> str:
 def _help(parameter: Any) -> str:
     """Return the help of a parameter with its default, unless the help itself names it."""
     default = parameter.default
-    is_optional = parameter.show_default and not getattr(parameter, "is_flag", False)
+    has_default = not parameter.required and not getattr(parameter, "is_flag", False)
     note = ""
     if parameter.required and parameter.param_type_name == "option":
         note = " [required]"
-    elif is_optional and default is not None and not callable(default):
+    elif has_default and default is not None and not callable(default):
         note = f" [default: {getattr(default, 'value', default)}]"
     return f"{parameter.help or ''}{note}"

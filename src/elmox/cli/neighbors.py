@@ -30,9 +30,9 @@ def command(
     text: TextArgument,
     sentence: Annotated[
         str,
-        typer.Argument(help="A sentence that contains the word.", show_default=False),
+        typer.Argument(help="A sentence that contains the word."),
     ],
-    word: Annotated[str, typer.Option(metavar="WORD", help="The word.", show_default=False)],
+    word: Annotated[str, typer.Option(metavar="WORD", help="The word.")],
     occurrence: Annotated[
         int, typer.Option(help="Which occurrence of the word in the sentence, from 1.", min=1)
     ] = 1,

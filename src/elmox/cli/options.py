@@ -53,7 +53,6 @@ ModelArgument: TypeAlias = Annotated[
     typer.Argument(
         help=f"{BUNDLED} (comes with elmox), an elmox directory, weights.hdf5, an NLPL zip, an "
         "AllenNLP model.tar.gz, an ELMoForManyLangs folder, or a Hub id.",
-        show_default=False,
     ),
 ]
 FILES_HELP = "plain or compressed (.gz, .xz, .bz2, .zst)"
@@ -61,18 +60,9 @@ TEXT_HELP = (
     f"Running text, {FILES_HELP}; .jsonl with text or tokens; - for stdin. With --tokenized, one "
     "tokenized sentence per line."
 )
-TextArgument: TypeAlias = Annotated[str, typer.Argument(help=TEXT_HELP, show_default=False)]
+TextArgument: TypeAlias = Annotated[str, typer.Argument(help=TEXT_HELP)]
 OutDirectory: TypeAlias = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)
-]
-ReportDirectory: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Also write the report to this directory: .md, .json, .png and .svg.",
-        show_default=False,
-    ),
+    Path, typer.Option("--out", metavar="DIR", help="Directory to create.")
 ]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 LayersOption: TypeAlias = Annotated[
@@ -95,7 +85,6 @@ TaskElmo: TypeAlias = Annotated[
         "--elmo",
         metavar="MODEL",
         help="The fitted model's biLM, if it has moved.",
-        show_default=False,
     ),
 ]
 Settings: TypeAlias = Annotated[
@@ -104,7 +93,6 @@ Settings: TypeAlias = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change a setting of the recipe, such as optim.lr=0.1. May be repeated.",
-        show_default=False,
     ),
 ]
 
@@ -195,14 +183,12 @@ class ModelOptions:
 
     options: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Options file of legacy weights, if it is elsewhere."),
+        typer.Option(help="Options file of legacy weights, if it is elsewhere."),
     ] = None
-    vocab: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Vocabulary of a legacy word model.")
-    ] = None
+    vocab: Annotated[Path | None, typer.Option(help="Vocabulary of a legacy word model.")] = None
     token_embeddings: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Cached token vectors of bilm-tf; needs --vocab."),
+        typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
     ] = None
 
     def files(self) -> dict[str, Path | None]:
@@ -216,7 +202,7 @@ class ModelOptions:
         precision: Precision = Precision.float32,
         state: State = State.zero,
     ) -> "Elmo":
-        """Load a model that computes vectors."""
+        """Load a model."""
         # oneDNN keeps compiled code for the last thousand shapes, some 500 MB after a few million
         # tokens; the last 64 are as fast. It reads the variable when it is first used.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -239,11 +225,9 @@ class LanguageModelOptions(ModelOptions):
 
     softmax: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="AI2's softmax file, for a model without a softmax."),
+        typer.Option(help="AI2's softmax file, for a model without a softmax."),
     ] = None
-    softmax_vocab: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Vocabulary of --softmax.")
-    ] = None
+    softmax_vocab: Annotated[Path | None, typer.Option(help="Vocabulary of --softmax.")] = None
 
 
 def _note_raw(ctx: typer.Context, raw: bool) -> bool:

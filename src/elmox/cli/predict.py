@@ -27,7 +27,6 @@ def command(
         str,
         typer.Argument(
             help='A sentence with a gap: "I will buy you a ___."',
-            show_default=False,
         ),
     ],
     k: Annotated[int, typer.Option("-k", help="Number of words.", min=1)] = 10,

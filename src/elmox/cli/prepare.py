@@ -36,7 +36,6 @@ def command(
             metavar="TEXT...",
             help=f"Files or patterns of running text, {FILES_HELP}; - for stdin. A blank line ends "
             "a document.",
-            show_default=False,
         ),
     ],
     out: OutDirectory,
@@ -67,7 +66,7 @@ def command(
     ] = None,
     vocab: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Use this vocabulary, in the order of bilm-tf."),
+        typer.Option(help="Use this vocabulary, in the order of bilm-tf."),
     ] = None,
     max_characters: Annotated[
         int,

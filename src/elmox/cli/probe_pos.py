@@ -6,15 +6,8 @@ from typing import Annotated
 
 import typer
 
-from elmox.cli.options import (
-    ModelArgument,
-    ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
-    command_line,
-)
-from elmox.cli.reports import ReportOptions
+from elmox.cli.options import ModelArgument, ModelOptions, Precision, PrecisionOption, RunOptions
+from elmox.cli.reports import ReportOptions, model_facts
 from elmox.cli.verb import verb
 from elmox.config import BUNDLED
 
@@ -32,16 +25,12 @@ class TagKind(StrEnum):
     "--tags upos --seeds 1",
 )
 def command(
-    train: Annotated[
-        Path, typer.Option(metavar="FILE", help="CoNLL-U file to train on.", show_default=False)
-    ],
+    train: Annotated[Path, typer.Option(help="CoNLL-U file to train on.")],
     dev: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="CoNLL-U file to tune on.", show_default=False),
+        typer.Option(help="CoNLL-U file to tune on."),
     ],
-    test: Annotated[
-        Path, typer.Option(metavar="FILE", help="CoNLL-U file to score.", show_default=False)
-    ],
+    test: Annotated[Path, typer.Option(help="CoNLL-U file to score.")],
     model: ModelArgument = BUNDLED,
     tags: Annotated[
         TagKind, typer.Option(help="Tags of the treebank's own set, or the universal ones.")
@@ -72,9 +61,7 @@ def command(
     options = PosOptions(tags=tags.value, num_seeds=seeds, seed=seed)
     scores = probe_pos(elmo, treebank, options, show_progress_bar=run.show_progress_bar)
     facts = {
-        "command": command_line(),
-        "model": f"{model} ({elmo.description})",
-        "precision": f"{precision.value} on {elmo.device.type}",
+        **model_facts(model, elmo, precision),
         **{part: str(path) for part, path in paths.items()},
     }
     report.finish(PosReport(facts, options, scores), "pos", run)

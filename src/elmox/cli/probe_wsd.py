@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmox.cli.options import (
-    ModelArgument,
-    ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
-    command_line,
-)
-from elmox.cli.reports import ReportOptions
+from elmox.cli.options import ModelArgument, ModelOptions, Precision, PrecisionOption, RunOptions
+from elmox.cli.reports import ReportOptions, model_facts
 from elmox.cli.verb import verb
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
@@ -33,10 +26,8 @@ def command(
     train: Annotated[
         Path,
         typer.Option(
-            metavar="FILE",
             help="Sense-tagged text: SemCor as NAME.data.xml with NAME.gold.key.txt next to it, or "
             "JSON lines (.jsonl).",
-            show_default=False,
         ),
     ],
     test: Annotated[
@@ -45,12 +36,9 @@ def command(
             metavar="DIR",
             help="Directory of the test sets: NAME/NAME.data.xml and NAME.gold.key.txt, as in "
             "Raganato et al.'s Evaluation_Datasets.",
-            show_default=False,
         ),
     ],
-    senses: Annotated[
-        Path, typer.Option(metavar="FILE", help="index.sense of WordNet 3.0.", show_default=False)
-    ],
+    senses: Annotated[Path, typer.Option(help="index.sense of WordNet 3.0.")],
     model: ModelArgument = BUNDLED,
     precision: PrecisionOption = Precision.float32,
     *,
@@ -80,9 +68,7 @@ def command(
         elmo, training, tests, index, show_progress_bar=run.show_progress_bar
     )
     facts = {
-        "command": command_line(),
-        "model": f"{model} ({elmo.description})",
-        "precision": f"{precision.value} on {elmo.device.type}",
+        **model_facts(model, elmo, precision),
         "train": str(train),
         "test": str(test),
         "senses": str(senses),

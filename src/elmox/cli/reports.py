@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from elmox.cli.options import Force, PrintOptions
+from elmox.cli.options import Force, Precision, PrintOptions, command_line
 from elmox.io.files import refuse_existing, to_json, write_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from elmox.elmo import Elmo
     from elmox.io.progress import Log
 
 _SUFFIXES = (".md", ".json", ".png", ".svg")
@@ -43,7 +44,6 @@ class ReportOptions:
         typer.Option(
             metavar="DIR",
             help="Also write the report to this directory: .md, .json, .png and .svg.",
-            show_default=False,
         ),
     ] = None
     force: Force = False
@@ -59,6 +59,15 @@ class ReportOptions:
         show.result(report.to_dict(), report.to_markdown())
         if self.out is not None:
             write_report(report, self.out, name, force=self.force, log=show.log)
+
+
+def model_facts(model: str, elmo: "Elmo", precision: Precision) -> dict[str, str]:
+    """Describe the command and the model of a report."""
+    return {
+        "command": command_line(),
+        "model": f"{model} ({elmo.description})",
+        "precision": f"{precision.value} on {elmo.device.type}",
+    }
 
 
 def write_report(report: Report, out: Path, name: str, *, force: bool, log: "Log") -> None:

@@ -24,16 +24,13 @@ QUESTIONS_AT_ONCE = 1000
     "elmox tag runs/names/seed-0/model lines.jsonl",
 )
 def command(
-    model: Annotated[
-        Path, typer.Argument(help="A model that elmox fit has made.", show_default=False)
-    ],
+    model: Annotated[Path, typer.Argument(help="A model that elmox fit has made.")],
     text: Annotated[
         str,
         typer.Argument(
             metavar="TEXT",
             help="Running text, or with --tokenized a tokenized sentence per line; .jsonl with the "
             "task's inputs; plain or compressed (.gz, .xz, .bz2); - for stdin.",
-            show_default=False,
         ),
     ],
     json_lines: Annotated[

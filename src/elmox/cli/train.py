@@ -14,7 +14,7 @@ from elmox.cli.verb import verb
 if TYPE_CHECKING:
     from elmox.training.loop import Outcome
 
-RecipeArgument: TypeAlias = Annotated[Path, typer.Argument(help="A TOML file.", show_default=False)]
+RecipeArgument: TypeAlias = Annotated[Path, typer.Argument(help="A TOML file.")]
 
 
 @verb(

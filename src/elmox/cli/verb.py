@@ -11,7 +11,7 @@ parameter of that type, and each field becomes an option:
 import inspect
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import wraps
 from pathlib import Path
@@ -22,7 +22,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from elmox.cli.help import VerbCommand, VerbGroup
 
-_METAVARS = {Path: "PATH", int: "N", float: "X", str: "TEXT"}
+_METAVARS = {Path: "FILE", int: "N", float: "X", str: "TEXT"}
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,11 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    annotation = _with_metavar(name, annotation)
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=_with_metavar(name, annotation),
     )
 
 
@@ -106,7 +108,7 @@ def _with_metavar(name: str, annotation: Any) -> Any:
 
 
 def _metavar(kind: Any) -> str | None:
-    """Return `PATH`, `N`, `small|medium`, ...; None for a flag."""
+    """Return `FILE`, `N`, `small|medium`, ...; None for a flag."""
     if get_origin(kind) is not None:  # Path | None, list[str]
         return _metavar(get_args(kind)[0])
     if issubclass(kind, Enum):
