@@ -30,7 +30,7 @@ def command(
             metavar="TEXT",
             help="For a language model text, a tokenized sentence per line, or .jsonl with tokens "
             "or text, or - for stdin; for a model of elmox fit a file of labeled data. Perhaps "
-            "compressed (.gz, .xz, .bz2).",
+            "compressed (.gz, .xz, .bz2, .zst).",
             show_default=False,
         ),
     ],
@@ -51,8 +51,9 @@ def command(
     different vocabularies comparable: words outside the vocabulary pay for being spelled.
     """
     from elmox.elmo import Elmo
+    from elmox.io.text_files import STDIN, check_text
     from elmox.tasks.model import is_task_model
-    from elmox.text.lines import STDIN, check_source, line_format, read_lines
+    from elmox.text.lines import line_format, read_lines
 
     if is_task_model(Path(model)):
         if raw or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
@@ -69,7 +70,7 @@ def command(
         return
     if elmo is not None:
         raise ElmoxError(f"--elmo {elmo}: {model} is not a model of elmox fit, it needs no biLM")
-    check_source(text)
+    check_text(text)
     bilm = Elmo.from_pretrained(
         model,
         options=options,

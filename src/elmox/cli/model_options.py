@@ -48,7 +48,7 @@ SoftmaxVocab: TypeAlias = Annotated[
 ]
 TEXT_HELP = (
     "Text, a tokenized sentence per line; .jsonl with tokens or text; perhaps compressed "
-    "(.gz, .xz, .bz2); - for stdin."
+    "(.gz, .xz, .bz2, .zst); - for stdin."
 )
 TextFile: TypeAlias = Annotated[
     str, typer.Argument(metavar="TEXT", help=TEXT_HELP, show_default=False)

@@ -27,7 +27,7 @@ def command(
         typer.Argument(
             metavar="TEXT",
             help="Text, a tokenized sentence per line; .jsonl with what the task asks for; perhaps "
-            "compressed (.gz, .xz, .bz2); - for stdin.",
+            "compressed (.gz, .xz, .bz2, .zst); - for stdin.",
             show_default=False,
         ),
     ],
@@ -48,15 +48,16 @@ def command(
     With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
     sentence, document or question. Where a model is about documents (coref), a blank line ends one.
     """
+    from elmox.io.text_files import check_text
     from elmox.tasks.predictor import TaskPredictor
-    from elmox.text.lines import check_source, line_format
+    from elmox.text.lines import line_format
 
     if raw and json_lines:
         raise ElmoxError(
             "--raw and --json-lines: a JSON line says itself whether it is running text (text) or "
             "tokens (tokens), leave out --raw"
         )
-    check_source(text)
+    check_text(text)
     fitted = TaskPredictor.load(model, elmo=elmo, device=device)
     format: LineFormat = "jsonl" if json_lines else line_format(text, raw)
     asked = _asked(fitted, text, format)
@@ -71,7 +72,8 @@ def command(
 def _asked(fitted: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["Asked"]:
     """What a text asks."""
     from elmox.io.json_lines import parse_json_lines
-    from elmox.text.lines import STDIN, read_lines, text_lines
+    from elmox.io.text_files import STDIN
+    from elmox.text.lines import read_lines, text_lines
 
     task = fitted.task
     name = text

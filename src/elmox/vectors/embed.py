@@ -29,9 +29,10 @@ from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.io.background import Background
 from elmox.io.tensors import digest
+from elmox.io.text_files import STDIN, check_text
 from elmox.kernels.derived import weights_fixed
 from elmox.text.batches import in_chunks
-from elmox.text.lines import STDIN, Line, check_source, line_format, read_lines
+from elmox.text.lines import Line, line_format, read_lines
 from elmox.vectors.files import VectorWriter, open_writer
 from elmox.vectors.layout import Array, Layout
 from elmox.vectors.parts import PART_BYTES, Entry
@@ -85,7 +86,7 @@ def embed_file(
     """
     began = time.monotonic()
     part_bytes = part_bytes or default_part_bytes(elmo)
-    check_source(source)
+    check_text(source)
     choice = choose_layers(layers, elmo.num_layers, elmo.mixes)
     layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
     format = line_format(source, raw)
