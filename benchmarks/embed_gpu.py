@@ -92,7 +92,13 @@ def to_disk(
             output = folder / OUTPUTS[format]
             work: dict[str, Callable[[], object]] = {
                 "ours": partial(
-                    embed_file, elmo, str(source), output, layers="all", dtype="float16"
+                    embed_file,
+                    elmo,
+                    str(source),
+                    output,
+                    layers="all",
+                    dtype="float16",
+                    tokenized=True,
                 ),
                 "plain": partial(write_plainly, folder / "plain", num_bytes),
             }

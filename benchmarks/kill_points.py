@@ -109,8 +109,10 @@ class Count:
 
 def scenarios() -> list[Scenario]:
     """All of them: fresh outputs, replaced ones, and replaced ones without an exchange of names."""
-    prepare = "prepare IN/text.txt --out OUT/corpus --hold-out 4 --min-count 2 --workers 1"
-    old_corpus = ("prepare IN/other.txt --out OUT/corpus --workers 1",)
+    prepare = (
+        "prepare IN/text.txt --out OUT/corpus --tokenized --hold-out 4 --min-count 2 --workers 1"
+    )
+    old_corpus = ("prepare IN/other.txt --out OUT/corpus --tokenized --workers 1",)
     pair = tuple(f"out{end}" for end in (".hdf5", "_options.json", "_vocab.txt", "_softmax.hdf5"))
     fit = " ".join(f"--set {setting}" for setting in FIT)
     data = "--train IN/names.txt --dev IN/names.txt --test IN/names.txt"
@@ -144,8 +146,8 @@ def scenarios() -> list[Scenario]:
         ),
     ]
     for output in ("out.hdf5", "out.parquet", "out"):
-        embed = f"embed IN/model IN/lines.txt OUT/{output} --device cpu"
-        old = (f"embed IN/model IN/few.txt OUT/{output} --device cpu",)
+        embed = f"embed IN/model IN/lines.txt OUT/{output} --tokenized --device cpu"
+        old = (f"embed IN/model IN/few.txt OUT/{output} --tokenized --device cpu",)
         kind = {"out": "npy"}.get(output, Path(output).suffix[1:])
         found.append(Scenario(f"embed, {kind}", embed, (output,)))
         found.append(Scenario(f"embed --force, {kind}", f"{embed} --force", (output,), old))
@@ -171,7 +173,7 @@ def make_inputs(folder: Path) -> None:
     must_run(
         folder,
         folder,
-        "prepare IN/text.txt --out IN/corpus --hold-out 4 --min-count 2 --workers 1",
+        "prepare IN/text.txt --out IN/corpus --tokenized --hold-out 4 --min-count 2 --workers 1",
     )
     for name, cells in (("recipe", 12), ("large", 16)):
         text = RECIPE.format(folder=folder, cells=cells)

@@ -37,7 +37,7 @@ class Case:
     name: str
     source: Path
     format: str
-    raw: bool = False
+    tokenized: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def measure(case: Case, folder: Path) -> Result:
     output = folder / OUTPUTS[case.format]
     command = [sys.executable, "-m", "elmox", "embed", str(folder / "model"), str(case.source)]
     command += [str(output), "--dtype", "float16", "--device", "cpu", "--json"]
-    command += ["--raw"] if case.raw else []
+    command += ["--tokenized"] if case.tokenized else []
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with (folder / "summary.json").open("w+b") as summary:
@@ -154,7 +154,7 @@ def main() -> None:
                     for size in arguments.sizes
                 ),
                 *(
-                    Case(f"{size:g} MB, one raw line", folder / f"raw-{size}.txt", format, raw=True)
+                    Case(f"{size:g} MB, one raw line", folder / f"raw-{size}.txt", format, False)
                     for size in arguments.raw_line
                 ),
                 *(

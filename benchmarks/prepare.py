@@ -59,10 +59,10 @@ def main() -> None:
         results = []
         for workers in args.workers:
             results += [
-                measure("tokenized", [tokenized], workers),
-                measure("tokenized, four times over", [tokenized] * 4, workers),
-                measure("tokenized, .gz", [compressed], workers),
-                measure("running text (`--raw`)", [raw], workers, "--raw"),
+                measure("tokenized (`--tokenized`)", [tokenized], workers, "--tokenized"),
+                measure("tokenized, four times over", [tokenized] * 4, workers, "--tokenized"),
+                measure("tokenized, .gz", [compressed], workers, "--tokenized"),
+                measure("running text", [raw], workers),
             ]
     text = table(results, load)
     print(text)

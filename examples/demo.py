@@ -284,7 +284,7 @@ def write_vectors(elmo: Elmo, output: Path) -> None:
     sentences = [sentence for homonym in HOMONYMS for sentence in homonym.all_sentences]
     source, path = output / "sentences.txt", output / "vectors.hdf5"
     source.write_text("\n".join(sentences) + "\n", encoding="utf-8")
-    embed_file(elmo, str(source), path, raw=True, force=True)
+    embed_file(elmo, str(source), path, force=True)
     with open_vectors(path) as stored:
         print(f"   {path}: {len(stored)} entries, {path.stat().st_size / 1e6:.1f} MB")
         for number, sentence in enumerate(sentences[:3]):

@@ -44,7 +44,7 @@ def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> No
         text = folder / "text.txt"
         text.write_text("\n\n".join(texts or documents()), encoding="utf-8")
         print(f"1. elmox prepare: {text.stat().st_size / 1e6:.1f} MB of text.")
-        options = PrepareOptions(raw=True, hold_out=10, vocab_size=10_000)
+        options = PrepareOptions(hold_out=10, vocab_size=10_000)
         info = prepare_corpus([str(text)], folder / "corpus", options)
         corpus = open_corpus(folder / "corpus")
         unigram = unigram_perplexity(corpus)
@@ -71,7 +71,7 @@ def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> No
             print(f"   {vectors.shape!s:<10} {' '.join(elmo.tokenize(sentence))}")
         source, output = folder / "sentences.txt", folder / "vectors.hdf5"
         source.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-        embed_file(elmo, str(source), output, raw=True, dtype="float16")
+        embed_file(elmo, str(source), output, dtype="float16")
         with open_vectors(output) as stored:
             print(f"   {output.name}: {len(stored)} entries, entry 1 is {stored[1].shape}")
 

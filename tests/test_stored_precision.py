@@ -113,7 +113,7 @@ def test_convert_stores_all_of_it(
 ) -> None:
     (tmp_path / "card.md").write_text("---\nlicense: cc-by-sa-4.0\n---\n# Mine\n\n{facts}\n\nEnd\n")
     (tmp_path / "text.txt").write_text("The cat sat . It is naïve .\n\nThe cat .\n", "utf-8")
-    arguments = ["convert", full, tmp_path / "half", "--dtype", "float16", "--raw"]
+    arguments = ["convert", full, tmp_path / "half", "--dtype", "float16"]
     arguments += ["--warm-up", tmp_path / "text.txt", "--card", tmp_path / "card.md"]
     code, out, err = run_here(arguments, capsys)
     assert (code, out) == (0, ""), err
@@ -165,7 +165,8 @@ def test_finetuning_goes_on_from_float16(
     Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype="float16")
     (tmp_path / "domain.txt").write_text("the cat sat .\nThe naïve cat .\n\n" * 12, "utf-8")
     out = tmp_path / "out"
-    arguments = ["finetune", tmp_path / "half", tmp_path / "domain.txt", "--out", out, "--json"]
+    arguments = ["finetune", tmp_path / "half", tmp_path / "domain.txt", "--tokenized"]
+    arguments += ["--out", out, "--json"]
     arguments += ["--new-vocab", "--min-count", 1] if new_vocab else []
     code, shown, err = run_here([*arguments, "--hold-out", 3, "--device", "cpu"], capsys)
     assert code == 0, err

@@ -62,7 +62,7 @@ class Reader:
 READERS = {
     "open_text": Reader(read_text, "naïve\n"),
     "open_bytes": Reader(read_bytes, "naïve\n"),
-    "lines": Reader(lambda path: read_lines(str(path), "text", str.split), "naïve text\n"),
+    "lines": Reader(lambda path: read_lines(str(path), "tokenized", str.split), "naïve text\n"),
     "json lines": Reader(lambda path: read_json_lines(path, dict), '{"a": "ï"}\n', "text.jsonl"),
     "prepare": Reader(read_corpus, "naïve text\n\nof two documents\n"),
     "conllu": Reader(read_conllu, "1\tnaïve\t_\tADJ\t_\t_\t0\troot\t_\t_\n", "text.conllu"),

@@ -32,7 +32,6 @@ from elmox.inference.language_model import (
     Prediction,
     SentenceScore,
     build_language_model,
-    position_of_blank,
 )
 from elmox.inference.layer_choice import Layers, choose_layers
 from elmox.inference.perplexity import NUM_ROWS
@@ -41,9 +40,10 @@ from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.kernels.linear.int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 from elmox.model.state import CarriedState, LstmState
 from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.text.blank import position_of_blank, tokenize_with_blank
 from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
 
@@ -418,8 +418,9 @@ class Elmo:
 
         Args:
             sentence: a string, which the model's own tokenizer splits, or a list of tokens.
-            position: of the word in question, counted from 0; the word there is not looked at. Its
-                number of words is the place after the last one. None: where the token `___` is.
+            position: index of the word to predict; the word there is not looked at. Its number of
+                words is the index after the last one. None: the gap `___`, which in a string may
+                touch punctuation ("a ___.") and in a list is a token.
             k: how many words.
             direction: "left" uses the words to its left, "right" those to its right. "both"
                 multiplies the two probabilities of each word, divides by the word's frequency
@@ -429,9 +430,12 @@ class Elmo:
             Words of the softmax's vocabulary, likeliest first. `<S>`, `</S>` and `<UNK>` are left
             out: the probabilities of all other words sum to 1.
         """
-        tokens = self._tokens(0, sentence)
-        place = position_of_blank(tokens) if position is None else position
-        return self.language_model.predict(tokens, place, self.start_state, k, direction)
+        if position is None and isinstance(sentence, str):
+            tokens: Sequence[str] = tokenize_with_blank(sentence, self._tokenize)
+        else:
+            tokens = self._tokens(0, sentence)
+        index = position_of_blank(tokens) if position is None else position
+        return self.language_model.predict(tokens, index, self.start_state, k, direction)
 
     def evaluate(
         self,

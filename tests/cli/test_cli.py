@@ -87,7 +87,10 @@ def test_help() -> None:
 @pytest.mark.parametrize(
     ("verb", "mentions"),
     [
-        (["embed"], ["INPUT", "--layers", "--dtype", "--raw", "--force", "--json", "--state"]),
+        (
+            ["embed"],
+            ["INPUT", "--layers", "--dtype", "--tokenized", "--force", "--json", "--state"],
+        ),
         (["info"], ["--options", "--vocab", "--token-embeddings", "--json"]),
         (["convert"], ["--options", "--force"]),
         (["bench"], ["lstm", "cnn", "train", "embed"]),
@@ -170,7 +173,7 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_info_in_a_process(weights: Path) -> None:
     done = run_in_new_python("info", weights)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("found ")
+    assert done.stdout.startswith("description ")
 
 
 @pytest.mark.parametrize("kind", FORMATS)

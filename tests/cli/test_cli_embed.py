@@ -17,6 +17,7 @@ from shell import assert_one_line, run_elmox, run_here, tree
 
 from elmox.elmo import Elmo
 from elmox.text.sentences import sentences_of
+from elmox.vectors.embed import embed_file
 from elmox.vectors.files import open_vectors
 
 try:
@@ -59,7 +60,7 @@ def encode_lines(elmo: Elmo, lines: list[list[list[str]]]) -> list[Any]:
 @pytest.mark.parametrize("output", ["out.hdf5", "out.h5", "out", PARQUET])
 def test_embed_text(output: str, weights: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(TEXT.encode())
-    done = run_elmox("embed", weights, tmp_path / "in.txt", tmp_path / output)
+    done = run_elmox("embed", weights, tmp_path / "in.txt", tmp_path / output, "--tokenized")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith(f"elmox: 6 lines in {tmp_path / output}; 11 tokens in ")
@@ -70,14 +71,41 @@ def test_embed_text(output: str, weights: Path, tmp_path: Path) -> None:
 
 
 def test_embed_raw_text_from_stdin(weights: Path, tmp_path: Path) -> None:
-    done = run_elmox(
-        "embed", weights, "-", tmp_path / "out", "--raw", stdin="\n".join(RAW).encode()
-    )
+    done = run_elmox("embed", weights, "-", tmp_path / "out", stdin="\n".join(RAW).encode())
     assert done.returncode == 0, done.stderr
     elmo = Elmo.from_pretrained(weights)
     lines = [sentences_of(line, elmo.tokenize) for line in RAW]
     assert [len(sentences) for sentences in lines] == [2, 0, 2, 1]
     assert_vectors(tmp_path / "out", encode_lines(elmo, lines))
+
+
+PRESENT = "I will buy you a present."
+
+
+def test_text_is_running_text_by_default(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The vectors of the shell, of `embed_file` and of `encode_tokens` are those of 7 tokens."""
+    (tmp_path / "in.txt").write_text(f"{PRESENT}\n")
+    code, _, err = run_here(["embed", weights, tmp_path / "in.txt", tmp_path / "shell"], capsys)
+    assert code == 0, err
+    elmo = Elmo.from_pretrained(weights)
+    embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / "python")
+    expected = elmo.encode_tokens([PRESENT], layers="all")
+    assert expected[0].shape[1] == 7
+    assert_vectors(tmp_path / "shell", expected)
+    assert_vectors(tmp_path / "python", expected)
+
+
+def test_raw_is_a_deprecated_no_op(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text(PRESENT)
+    arguments = ["embed", weights, tmp_path / "in.txt", tmp_path / "out", "--json"]
+    code, out, err = run_here([*arguments, "--raw"], capsys)
+    assert (code, json.loads(out)["num_tokens"]) == (0, 7)
+    assert err == "elmox: --raw is deprecated: running text is the default now\n"
+    assert "--raw" not in run_here(["embed", "--help"], capsys)[1]
 
 
 def test_embed_json_lines(weights: Path, tmp_path: Path) -> None:
@@ -111,15 +139,15 @@ def test_embed_layers(
 ) -> None:
     (tmp_path / "in.txt").write_text(TEXT)
     output = tmp_path / "out.hdf5"
-    arguments = ["embed", weights, tmp_path / "in.txt", output, "--layers", argument]
-    assert run_here(arguments, capsys)[0] == 0
+    arguments = ["embed", weights, tmp_path / "in.txt", output, "--tokenized"]
+    assert run_here([*arguments, "--layers", argument], capsys)[0] == 0
     assert_vectors(output, Elmo.from_pretrained(weights).encode_tokens(TOKENS, layers=layers))
 
 
 def test_embed_a_stored_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = write_allennlp_archive(tmp_path / "model", random_options(), rng(), num_mixes=2)
     (tmp_path / "in.txt").write_text(TEXT)
-    arguments = ["embed", archive, tmp_path / "in.txt", tmp_path / "out", "--layers"]
+    arguments = ["embed", archive, tmp_path / "in.txt", tmp_path / "out", "--tokenized", "--layers"]
     assert run_here([*arguments, "mix:scalar_mix_1"], capsys)[0] == 0
     expected = Elmo.from_pretrained(archive).encode_tokens(TOKENS, layers="mix:scalar_mix_1")
     assert_vectors(tmp_path / "out", expected)
@@ -127,7 +155,8 @@ def test_embed_a_stored_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_embed_half_precision(weights: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
-    done = run_elmox("embed", weights, "-", output, "--dtype", "float16", stdin=TEXT.encode())
+    options = ["--tokenized", "--dtype", "float16"]
+    done = run_elmox("embed", weights, "-", output, *options, stdin=TEXT.encode())
     assert done.returncode == 0, done.stderr
     expected = Elmo.from_pretrained(weights).encode_tokens(TOKENS, layers="all")
     assert_vectors(output, expected, "float16")
@@ -165,7 +194,7 @@ def test_embed_from_the_warm_state(
     elmo.warm_up([["some", "typical", "text"]])
     elmo.save_pretrained(tmp_path / "warm")
     (tmp_path / "in.txt").write_text(TEXT)
-    arguments = ["embed", tmp_path / "warm", tmp_path / "in.txt", tmp_path / "out"]
+    arguments = ["embed", tmp_path / "warm", tmp_path / "in.txt", tmp_path / "out", "--tokenized"]
     assert run_here([*arguments, "--state", "warm"], capsys)[0] == 0
     assert_vectors(tmp_path / "out", elmo.encode_tokens(TOKENS, layers="all"))
     assert not np.allclose(open_vectors(tmp_path / "out")[0], cold[0], atol=1e-4)
@@ -197,7 +226,7 @@ def test_embed_force(
     output: str, weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.txt").write_text("one\ntwo\n")
-    arguments = ["embed", weights, tmp_path / "in.txt", tmp_path / output]
+    arguments = ["embed", weights, tmp_path / "in.txt", tmp_path / output, "--tokenized"]
     assert run_here(arguments, capsys)[0] == 0
     (tmp_path / "in.txt").write_text(TEXT)
     assert run_here([*arguments, "--force"], capsys)[0] == 0

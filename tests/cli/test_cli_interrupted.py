@@ -68,7 +68,7 @@ def test_embed(tmp_path: Path) -> None:
     )
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat and the dog .\n" * (2 * PART_TOKENS // 10 + 100))
-    wanted: list[object] = ["embed", weights, text, tmp_path / "out", "--json"]
+    wanted: list[object] = ["embed", weights, text, tmp_path / "out", "--tokenized", "--json"]
     shard = tmp_path / "out.partial" / "shards" / "shard-00000.npy"
     assert interrupted(wanted, shard.exists) == [AGAIN]
     assert not (tmp_path / "out").exists()
@@ -136,7 +136,7 @@ def test_prepare(tmp_path: Path) -> None:
     def is_working() -> bool:
         return any(any(path.iterdir()) for path in tmp_path.glob(".corpus.*"))
 
-    wanted = ["prepare", text, "--out", tmp_path / "corpus", "--raw", "--workers", 2]
+    wanted = ["prepare", text, "--out", tmp_path / "corpus", "--workers", 2]
     assert interrupted(wanted, is_working) == ["elmox: interrupted"]
     assert set(tmp_path.iterdir()) == before
 

@@ -38,7 +38,7 @@ def text(tmp_path: Path) -> Path:
 def test_help_needs_no_torch(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run_here([verb, "--help"], capsys)
     assert (code, err) == (0, "")
-    for option in ("--softmax", "--softmax-vocab", "--device", "--json", "--raw"):
+    for option in ("--softmax", "--softmax-vocab", "--device", "--json", "--tokenized"):
         assert option in out
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "elmox", verb, "--help"],
@@ -53,10 +53,10 @@ def test_help_needs_no_torch(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_eval(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = Elmo.from_pretrained(model).evaluate(SENTENCES).to_dict()
-    code, out, err = run_here(["eval", model, text, "--json"], capsys)
+    code, out, err = run_here(["eval", model, text, "--tokenized", "--json"], capsys)
     assert (code, err) == (0, "")
     assert json.loads(out) == pytest.approx(expected, rel=1e-6)
-    code, out, err = run_here(["eval", model, text], capsys)
+    code, out, err = run_here(["eval", model, text, "--tokenized"], capsys)
     assert (code, err) == (0, "")
     told = dict(line.split("  ", 1) for line in out.splitlines())
     assert told["sentences"].strip() == "3"
@@ -70,8 +70,8 @@ def test_eval(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_eval_of_ai2_files_and_stdin(lm: TinyLm, model: Path) -> None:
     done = run_elmox(
-        "eval", lm.weights, "-", "--softmax", lm.softmax, "--softmax-vocab", lm.vocab, "--json",
-        stdin=TEXT.encode(),
+        "eval", lm.weights, "-", "--tokenized", "--json",
+        "--softmax", lm.softmax, "--softmax-vocab", lm.vocab, stdin=TEXT.encode(),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     expected = Elmo.from_pretrained(model).evaluate(SENTENCES).to_dict()
@@ -80,7 +80,7 @@ def test_eval_of_ai2_files_and_stdin(lm: TinyLm, model: Path) -> None:
 
 def test_eval_of_raw_text(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "raw.txt").write_text("The cat sat. The cat didn't sit.")
-    code, out, err = run_here(["eval", model, tmp_path / "raw.txt", "--raw", "--json"], capsys)
+    code, out, err = run_here(["eval", model, tmp_path / "raw.txt", "--json"], capsys)
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert (found["num_sentences"], found["num_words"]) == (2, 10)
@@ -90,13 +90,13 @@ def test_eval_of_a_forward_model(
     model: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forward_only(Elmo.from_pretrained(model)).save_pretrained(tmp_path / "forward")
-    code, out, _ = run_here(["eval", tmp_path / "forward", text], capsys)
+    code, out, _ = run_here(["eval", tmp_path / "forward", text, "--tokenized"], capsys)
     assert code == 0
     assert "backward perplexity          none: the model only reads forward\n" in out
 
 
 def test_score(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run_here(["score", model, text], capsys)
+    code, out, err = run_here(["score", model, text, "--tokenized"], capsys)
     assert (code, err) == (0, "")
     scores = iter(Elmo.from_pretrained(model).score(SENTENCES))
     lines = out.splitlines()
@@ -113,7 +113,7 @@ def test_score(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_score_of_tokens(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run_here(["score", model, text, "--tokens"], capsys)
+    code, out, err = run_here(["score", model, text, "--tokenized", "--tokens"], capsys)
     assert (code, err) == (0, "")
     scores = Elmo.from_pretrained(model).score(SENTENCES)
     blocks = out.strip("\n").split("\n\n")
@@ -131,7 +131,7 @@ def test_score_of_tokens(model: Path, text: Path, capsys: pytest.CaptureFixture[
 
 
 def test_score_as_json(model: Path, capsys: pytest.CaptureFixture[str], text: Path) -> None:
-    code, out, err = run_here(["score", model, text, "--json"], capsys)
+    code, out, err = run_here(["score", model, text, "--tokenized", "--json"], capsys)
     assert (code, err) == (0, "")
     found = [json.loads(line) for line in out.splitlines()]
     assert [entry["line"] for entry in found] == [1, 3, 4]
@@ -145,11 +145,15 @@ def test_score_as_json(model: Path, capsys: pytest.CaptureFixture[str], text: Pa
 def test_predict(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elmo = Elmo.from_pretrained(model)
     cases = [
-        (["The ___ sat ."], elmo.predict(["The", "___", "sat", "."])),
-        (["The ___ sat .", "-k", "3"], elmo.predict(["The", "___", "sat", "."], k=3)),
-        (["The ___ sat.", "--raw"], elmo.predict("The ___ sat.")),
+        (["The ___ sat .", "--tokenized"], elmo.predict(["The", "___", "sat", "."])),
         (
-            ["The cat sat .", "--position", "1", "--direction", "left"],
+            ["The ___ sat .", "--tokenized", "-k", "3"],
+            elmo.predict(["The", "___", "sat", "."], k=3),
+        ),
+        (["The ___ sat."], elmo.predict(["The", "___", "sat", "."])),
+        (["The cat (___)."], elmo.predict(["The", "cat", "(", "___", ")", "."])),
+        (
+            ["The cat sat.", "--position", "1", "--direction", "left"],
             elmo.predict(["The", "cat", "sat", "."], 1, direction="left"),
         ),
     ]
@@ -185,7 +189,7 @@ def test_convert_carries_the_softmax(
     figures = []
     for arguments in ([lm.weights, text, *given], [tmp_path / "native", text],
                       [tmp_path / "out.hdf5", text]):  # fmt: skip
-        code, out, _ = run_here(["eval", *arguments, "--json"], capsys)
+        code, out, _ = run_here(["eval", *arguments, "--tokenized", "--json"], capsys)
         assert code == 0
         figures.append(json.loads(out))
     assert figures[1] == pytest.approx(figures[0], rel=1e-6)
@@ -219,7 +223,7 @@ def test_a_model_without_a_softmax(
     monkeypatch.chdir(text.parent)
     verb, what = arguments
     code, out, err = run_here([verb, lm.weights, what], capsys)
-    assert_one_line(code, out, err, "has no softmax", "elmox finetune", "--softmax")
+    assert_one_line(code, out, err, "has no softmax")
 
 
 def test_bad_input(
@@ -233,7 +237,7 @@ def test_bad_input(
         (["eval", model, tmp_path / "empty.txt"], ["no words"]),
         (["eval", model, tmp_path / "gone.txt"], ["gone.txt does not exist"]),
         (["score", model, tmp_path], ["is a directory"]),
-        (["predict", model, "no blank here"], ["0 tokens", "___"]),
+        (["predict", model, "no blank here"], ["has no gap ___"]),
         (["predict", model, "a b", "--position", "3"], ["position 3", "0 to 2"]),
         (["predict", lm.weights, "a ___", "--softmax", lm.softmax], ["together"]),
         (["predict", model, "a ___", "--device", "abacus"], ["device='abacus'"]),
@@ -257,7 +261,7 @@ def test_score_of_nothing(model: Path, tmp_path: Path, capsys: pytest.CaptureFix
 def test_perplexity_is_that_of_the_log_probability(
     model: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, out, _ = run_here(["score", model, text], capsys)
+    _, out, _ = run_here(["score", model, text, "--tokenized"], capsys)
     for line in out.splitlines():
         if line:
             log_prob, perplexity, sentence = line.split("\t")

@@ -44,7 +44,7 @@ def test_lists(tiny: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> No
     ]
     for more, query, found in cases:
         code, out, err = run_here(
-            ["neighbors", tiny, text, SENTENCE, "--word", "play", *more], capsys
+            ["neighbors", tiny, text, SENTENCE, "--tokenized", "--word", "play", *more], capsys
         )
         assert (code, err) == (0, "")
         contexts, words = shown(found)
@@ -56,7 +56,7 @@ def test_lists(tiny: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_json_and_raw_text(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = tmp_path / "raw.txt"
     raw.write_text("The actors didn't like the play. Rain stopped play.\n")
-    arguments = [tiny, raw, "A play isn't a game.", "--word", "play", "--raw", "--json"]
+    arguments = [tiny, raw, "A play isn't a game.", "--word", "play", "--json"]
     code, out, err = run_here(["neighbors", *arguments], capsys)
     assert (code, err) == (0, "")
     values = json.loads(out)

@@ -36,14 +36,14 @@ def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "ELMo's layers of train: computed" in err
     model = tmp_path / "run" / "seed-0" / "model"
     text = "\n".join(" ".join(word for word, _ in sentence) for sentence in NAMES)
-    done = run_elmox("tag", model, "-", stdin=f"{text}\n\n".encode())
+    done = run_elmox("tag", model, "-", "--tokenized", stdin=f"{text}\n\n".encode())
     assert done.returncode == 0, done.stderr
     expected = "".join("".join(f"{w}\t{t}\n" for w, t in s) + "\n" for s in NAMES)
     assert done.stdout == expected
     code, out, err = run_here(["eval", model, tmp_path / "names.txt", "--json"], capsys)
     assert (code, json.loads(out)) == (0, {"f1": 100.0, "precision": 100.0, "recall": 100.0}), err
     (tmp_path / "raw.txt").write_text("Ada lived in New York. Charles met Grace.")
-    code, out, err = run_here(["tag", model, tmp_path / "raw.txt", "--raw", "--json"], capsys)
+    code, out, err = run_here(["tag", model, tmp_path / "raw.txt", "--json"], capsys)
     assert code == 0, err
     sentences = [json.loads(line) for line in out.splitlines()]
     assert [own["tokens"][0] for own in sentences] == ["Ada", "Charles"]
@@ -78,8 +78,8 @@ def test_texts_of_every_kind(
         assert [json.loads(line) for line in out.splitlines()] == expected, err
     done = run_elmox("tag", model, "-", "--json-lines", stdin=lines)
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected, done.stderr
-    both = run_here(["tag", model, tmp_path / "a.txt", "--raw", "--json-lines"], capsys)
-    assert_one_line(*both, "leave out --raw")
+    both = run_here(["tag", model, tmp_path / "a.txt", "--tokenized", "--json-lines"], capsys)
+    assert_one_line(*both, "leave out --tokenized")
     done = run_elmox("tag", model, "-", "--json-lines", stdin=b"{}\n")
     assert done.stderr == "elmox: -, line 1: ner asks for tokens: tokens is missing\n"
     (tmp_path / "text.xz").write_bytes(lzma.compress(b"Ada slept\n\nParis\n"))
@@ -95,7 +95,7 @@ def test_texts_of_every_kind(
     code, out, err = run_here(["eval", model, "-"], capsys)
     assert_one_line(code, out, err, "give a file of its task's labeled data, not stdin")
     code, out, err = run_here(["eval", "--help"], capsys)
-    assert "for a model of elmox fit a file of labeled data" in " ".join(out.split())
+    assert "For a model of elmox fit: a file of labeled data" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

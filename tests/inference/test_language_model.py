@@ -380,7 +380,7 @@ def test_wrong_predictions(elmo: Elmo, arguments: dict[str, Any], says: str) -> 
 
 
 def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
-    with pytest.raises(ElmoxError, match="2 tokens of the sentence are ___"):
+    with pytest.raises(ElmoxError, match="the sentence has 2 gaps ___"):
         elmo.predict("___ and ___")
     with pytest.raises(ElmoxError, match="no words"):
         elmo.evaluate([[], []])
@@ -390,7 +390,7 @@ def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
         elmo.score([["a"]], batch_tokens=0)
     with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
         elmo.score([["a"], ["b", 3]])  # type: ignore[list-item]
-    with pytest.raises(ElmoxError, match=r"has no softmax.*elmox finetune.*--softmax"):
+    with pytest.raises(ElmoxError, match=r"has no softmax.*softmax="):
         Elmo.from_pretrained(lm.weights).predict("a ___")
     with pytest.raises(ElmoxError, match="softmax file and its vocabulary together"):
         Elmo.from_pretrained(lm.weights, softmax=lm.softmax)

@@ -34,7 +34,13 @@ def write_documents(path: Path, start: int, stop: int) -> Path:
 def small_corpus(folder: Path, num_documents: int = 12, **options: object) -> Corpus:
     """A prepared corpus of a few thousand words, every fourth document held out."""
     text = write_documents(folder / "text.txt", 0, num_documents)
-    chosen: dict[str, object] = {"hold_out": 4, "min_count": 2, "shard_tokens": 1000, **options}
+    chosen: dict[str, object] = {
+        "tokenized": True,
+        "hold_out": 4,
+        "min_count": 2,
+        "shard_tokens": 1000,
+        **options,
+    }
     prepare_corpus(
         [str(text)],
         folder / "corpus",

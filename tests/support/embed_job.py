@@ -17,7 +17,7 @@ def embed_in_small_steps(model: Path, source: Path, output: Path, force: bool = 
     elmox.vectors.embed.CHUNK_BYTES = SMALL
     try:
         elmo = Elmo.from_pretrained(model, device="cpu")
-        return embed_file(elmo, str(source), output, part_bytes=SMALL, force=force)
+        return embed_file(elmo, str(source), output, tokenized=True, part_bytes=SMALL, force=force)
     finally:
         elmox.vectors.embed.CHUNK_BYTES = whole
 

@@ -10,7 +10,7 @@ from elmox.text.lines import LineFormat, line_format, read_lines
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "format"),
+    ("name", "tokenized", "format"),
     [
         ("a.jsonl", False, "jsonl"),
         ("folder/a.JSONL", True, "jsonl"),
@@ -18,22 +18,22 @@ from elmox.text.lines import LineFormat, line_format, read_lines
         ("a.jsonl.xz", False, "jsonl"),
         ("a.ndjson.GZ", False, "jsonl"),
         ("a.jsonl.zst", False, "jsonl"),
-        ("a.txt.zst", False, "text"),
-        ("jsonl", False, "text"),
-        ("-", False, "text"),
-        ("-", True, "raw"),
+        ("a.txt.zst", True, "tokenized"),
+        ("jsonl", False, "raw"),
+        ("-", True, "tokenized"),
+        ("-", False, "raw"),
     ],
 )
-def test_formats_by_name(name: str, raw: bool, format: LineFormat) -> None:
-    assert line_format(name, raw) == format
+def test_formats_by_name(name: str, tokenized: bool, format: LineFormat) -> None:
+    assert line_format(name, tokenized) == format
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_lines_before_a_bad_one(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"text{suffix}"
     path.write_bytes(COMPRESS[suffix](b"\xef\xbb\xbfa b\r\n\nc\n\xff\n"))
-    lines = read_lines(str(path), "text", str.split)
+    lines = read_lines(str(path), "tokenized", str.split)
     assert [next(lines).sentences for _ in range(3)] == [[["a", "b"]], [], [["c"]]]
     with pytest.raises(ElmoxError, match=f"text{suffix}, line 4: byte 1 is not UTF-8"):
         next(lines)
-    assert next(read_lines(str(path), "text", str.split, skip=2)).sentences == [["c"]]
+    assert next(read_lines(str(path), "tokenized", str.split, skip=2)).sentences == [["c"]]

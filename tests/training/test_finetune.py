@@ -29,7 +29,7 @@ from elmox.training.trainer import Trainer
 
 OPTIONS = FinetuneOptions(epochs=1, softmax_epochs=1, lr=0.01, softmax_lr=0.02, rows=8, steps=10)
 QUICK = replace(OPTIONS, epochs=0.05, softmax_epochs=0.05)  # ten steps
-PREPARE = PrepareOptions(hold_out=3, min_count=2)
+PREPARE = PrepareOptions(tokenized=True, hold_out=3, min_count=2)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,9 @@ def test_a_model_with_a_softmax_keeps_its_words(
     assert after.softmax.vocab == before.softmax.vocab
     assert any((after.tensors[n] != before.tensors[n]).any() for n in before.tensors)
     assert json.loads((out / "report.json").read_text())["after"] == found.after
-    code, _, err = run_here(["eval", out / "model", domain, "--json", "--device", "cpu"], capsys)
+    code, _, err = run_here(
+        ["eval", out / "model", domain, "--tokenized", "--json", "--device", "cpu"], capsys
+    )
     assert code == 0, err
 
 
@@ -91,7 +93,7 @@ def test_a_legacy_file_gets_a_softmax_first(
     write_ai2(replace(load_checkpoint(model), softmax=None), tmp_path / "weights.hdf5")
     out, hdf5 = tmp_path / "out", tmp_path / "tuned.hdf5"
     arguments: list[object] = [
-        "finetune", tmp_path / "weights.hdf5", domain, "--out", out, "--hold-out", 3,
+        "finetune", tmp_path / "weights.hdf5", domain, "--tokenized", "--out", out, "--hold-out", 3,
         "--min-count", 2, "--softmax-epochs", 1, "--lr", 0.01, "--hdf5", hdf5, "--device", "cpu",
         "--json",
     ]  # fmt: skip
@@ -111,7 +113,9 @@ def test_a_legacy_file_gets_a_softmax_first(
     tuned, back = load_checkpoint(out / "model"), load_checkpoint(hdf5)
     for name, tensor in tuned.tensors.items():
         assert torch.equal(tensor, back.tensors[name]), name
-    again = run_here(["finetune", model, domain, "--out", out, "--device", "cpu"], capsys)
+    again = run_here(
+        ["finetune", model, domain, "--tokenized", "--out", out, "--device", "cpu"], capsys
+    )
     says = f"{out} exists already: go on with --resume, or choose another directory"
     assert_one_line(*again, says)
 
@@ -284,7 +288,7 @@ def test_going_on_with_something_else_is_refused(model: Path, domain: Path, tmp_
     changes: dict[str, dict[str, Any]] = {
         "texts": {"texts": ["another.txt"]},
         "lr": {"options": replace(QUICK, lr=0.02)},
-        "hold_out, min_count": {"prepare": PrepareOptions(hold_out=4, min_count=1)},
+        "hold_out, min_count": {"prepare": PrepareOptions(tokenized=True, hold_out=4, min_count=1)},
         "model": {"model": replace(start, tensors=other)},
         "softmax_vocab": {"model": replace(start, softmax=Softmax(start.softmax.tensors, words))},
         "softmax, softmax_vocab": {"model": replace(start, softmax=None)},
@@ -318,7 +322,7 @@ def test_text_of_one_document(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = write_documents(tmp_path / "one.txt", 20, 21)
-    arguments = ["finetune", model, text, "--out", tmp_path / "out", "--epochs", 0.1]
+    arguments = ["finetune", model, text, "--tokenized", "--out", tmp_path / "out", "--epochs", 0.1]
     code, out, err = run_here([*arguments, "--device", "cpu"], capsys)
     assert_one_line(code, out, err, "only 1 document", "--valid", "--hold-out 0")
     code, out, err = run_here([*arguments, "--device", "cpu", "--hold-out", 0], capsys)

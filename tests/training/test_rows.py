@@ -142,7 +142,7 @@ def test_batches_come_in_order_and_in_pieces(corpus: Corpus) -> None:
 @pytest.mark.parametrize("text", ["word\n", "a b\n", "one\ntwo words\n"])
 def test_the_shortest_texts_go_round(text: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(text, encoding="utf-8")
-    options = PrepareOptions(min_count=1)
+    options = PrepareOptions(tokenized=True, min_count=1)
     prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", options, num_workers=1)
     corpus = open_corpus(tmp_path / "c")
     rows = _rows(corpus, num_rows=3, num_steps=8)

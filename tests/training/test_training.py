@@ -352,7 +352,7 @@ def test_metrics_that_a_crash_spoilt(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_a_text_shorter_than_a_step_is_said(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a b c\n", encoding="utf-8")
-    options = PrepareOptions(min_count=1)
+    options = PrepareOptions(tokenized=True, min_count=1)
     prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", options, num_workers=1)
     said: list[str] = []
     recipe = tiny_recipe(open_corpus(tmp_path / "c"), train={"max_steps": 1})
@@ -560,7 +560,9 @@ def test_the_strangest_texts_train(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_bytes(b"")
     (tmp_path / "text.txt").write_bytes(text)
     files = [str(tmp_path / "empty.txt"), str(tmp_path / "text.txt")]
-    prepare_corpus(files, tmp_path / "corpus", PrepareOptions(min_count=1), num_workers=1)
+    prepare_corpus(
+        files, tmp_path / "corpus", PrepareOptions(tokenized=True, min_count=1), num_workers=1
+    )
     recipe = tiny_recipe(open_corpus(tmp_path / "corpus"), train={"max_steps": 2})
     outcome = train(recipe, tmp_path / "out", device="cpu")
     assert outcome.step == 2

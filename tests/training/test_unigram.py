@@ -35,7 +35,9 @@ def test_counts(tmp_path: Path) -> None:
 
 def test_without_held_out_text(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a b c\n", encoding="utf-8")
-    prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", PrepareOptions(), num_workers=1)
+    prepare_corpus(
+        [str(tmp_path / "t.txt")], tmp_path / "c", PrepareOptions(tokenized=True), num_workers=1
+    )
     with pytest.raises(ElmoxError, match="has no held-out text"):
         unigram_perplexity(open_corpus(tmp_path / "c"))
 

@@ -151,7 +151,9 @@ class _Embedding:
             lines = (" ".join(sentence) for sentence in self._cases.sentences)
             text.write_text("\n".join(lines) + "\n", encoding="utf-8")
             self._elmo.reader.cache.clear()
-            seconds = self._seconds(lambda: embed_file(self._elmo, str(text), output))
+            seconds = self._seconds(
+                lambda: embed_file(self._elmo, str(text), output, tokenized=True)
+            )
             num_bytes = _size(output)
             every = default_part_bytes(self._elmo)
             writing = self._seconds(lambda: _write_plainly(folder / "plain", num_bytes, every))

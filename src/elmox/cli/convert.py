@@ -11,9 +11,11 @@ from elmox.cli.model_options import (
     Force,
     ModelPath,
     Options,
+    Raw,
     SoftmaxFile,
     SoftmaxVocab,
     TokenFile,
+    Tokenized,
     VocabFile,
 )
 from elmox.errors import ElmoxError
@@ -49,13 +51,12 @@ def command(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Read some typical text, a tokenized sentence per line (- for stdin), and store "
+            help="Read some typical text (- for stdin) and store "
             "the state after it as the model's warm start state.",
         ),
     ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="The text of --warm-up is running text.")
-    ] = False,
+    tokenized: Tokenized = False,
+    raw: Raw = False,
     card: Annotated[
         Path | None,
         typer.Option(
@@ -91,7 +92,7 @@ def command(
         typer.echo(f"elmox: {checkpoint.description} is now {output} with {options}", err=True)
         return
     if warm_up is not None:
-        checkpoint = _warmed_up(checkpoint, warm_up, raw)
+        checkpoint = _warmed_up(checkpoint, warm_up, tokenized)
     write_directory(in_precision(checkpoint, DTYPES[dtype.value]), output, force, text)
     typer.echo(f"elmox: {checkpoint.description} is now {output}", err=True)
 
@@ -103,12 +104,12 @@ def _read_card(path: Path) -> str:
         raise ElmoxError(f"{path} is not UTF-8 (byte {error.start}): convert it first") from error
 
 
-def _warmed_up(checkpoint: "Checkpoint", text: str, raw: bool) -> "Checkpoint":
+def _warmed_up(checkpoint: "Checkpoint", text: str, tokenized: bool) -> "Checkpoint":
     """The same model with the state in which it is after a text."""
     from elmox.elmo import Elmo
     from elmox.text.lines import line_format, read_lines
 
     elmo = Elmo(checkpoint)
-    lines = read_lines(text, line_format(text, raw), elmo.tokenize)
+    lines = read_lines(text, line_format(text, tokenized), elmo.tokenize)
     elmo.warm_up([sentence for line in lines for sentence in line.sentences])
     return elmo.checkpoint()

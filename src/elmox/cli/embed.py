@@ -19,7 +19,9 @@ from elmox.cli.model_options import (
     Json,
     ModelPath,
     Options,
+    Raw,
     TokenFile,
+    Tokenized,
     VocabFile,
 )
 
@@ -62,9 +64,8 @@ def command(
     ] = "all",
     dtype: Annotated[OutputType, typer.Option(help="Of the numbers on disk.")] = OutputType.float32,
     precision: Annotated[Precision, typer.Option(help="Of the computation.")] = Precision.float32,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Lines are running text: split and tokenize them.")
-    ] = False,
+    tokenized: Tokenized = False,
+    raw: Raw = False,
     state: Annotated[State, typer.Option(help="Where every sentence starts.")] = State.zero,
     device: Device = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Most tokens in a batch.", min=1)] = None,
@@ -102,7 +103,7 @@ def command(
             output,
             layers=parse_layers(layers),
             dtype=dtype.value,
-            raw=raw,
+            tokenized=tokenized,
             force=force,
             batch_tokens=batch_tokens,
             show_progress_bar=sys.stderr.isatty(),

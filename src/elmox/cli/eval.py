@@ -17,6 +17,7 @@ from elmox.cli.model_options import (
     SoftmaxVocab,
     TaskElmo,
     TokenFile,
+    Tokenized,
     VocabFile,
 )
 from elmox.errors import ElmoxError
@@ -28,12 +29,13 @@ def command(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="For a language model text, a tokenized sentence per line, or .jsonl with tokens "
-            "or text, or - for stdin; for a model of elmox fit a file of labeled data. Perhaps "
-            "compressed (.gz, .xz, .bz2, .zst).",
+            help="For a language model: running text, or with --tokenized a tokenized sentence per "
+            "line; .jsonl with text or tokens; - for stdin. For a model of elmox fit: a file of "
+            "labeled data. Plain or compressed (.gz, .xz, .bz2, .zst).",
             show_default=False,
         ),
     ],
+    tokenized: Tokenized = False,
     raw: Raw = False,
     softmax: SoftmaxFile = None,
     softmax_vocab: SoftmaxVocab = None,
@@ -56,7 +58,7 @@ def command(
     from elmox.text.lines import line_format, read_lines
 
     if is_task_model(Path(model)):
-        if raw or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
+        if tokenized or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
             raise ElmoxError(
                 f"{model} is a model of elmox fit: it is scored on labeled data, and takes no "
                 "option but --elmo, --device and --json"
@@ -80,7 +82,7 @@ def command(
         softmax_vocab=softmax_vocab,
         device=device,
     )
-    lines = read_lines(text, line_format(text, raw), bilm.tokenize)
+    lines = read_lines(text, line_format(text, tokenized), bilm.tokenize)
     sentences = (sentence for line in lines for sentence in line.sentences)
     facts = bilm.evaluate(sentences, show_progress_bar=sys.stderr.isatty()).to_dict()
     if as_json:

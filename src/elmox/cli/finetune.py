@@ -19,6 +19,7 @@ from elmox.cli.model_options import (
     Raw,
     SoftmaxFile,
     SoftmaxVocab,
+    Tokenized,
     VocabFile,
 )
 from elmox.errors import Argument, ArgumentError, NothingHeldOut
@@ -30,6 +31,7 @@ def command(
         list[str], typer.Argument(metavar="TEXT...", help="Files of the domain, or patterns.")
     ],
     out: Annotated[Path, typer.Option(help="The directory to make.", show_default=False)],
+    tokenized: Tokenized = False,
     raw: Raw = False,
     valid: Annotated[list[str] | None, typer.Option(help="Held-out files.")] = None,
     hold_out: Annotated[
@@ -74,7 +76,7 @@ def command(
     from elmox.training.finetune import FinetuneOptions, finetune
 
     preparing = PrepareOptions(
-        raw=raw,
+        tokenized=tokenized,
         valid=tuple(valid or ()),
         hold_out=None if valid or hold_out == 0 else hold_out,
         vocab_size=vocab_size,

@@ -47,12 +47,24 @@ SoftmaxVocab: TypeAlias = Annotated[
     Path | None, typer.Option("--softmax-vocab", help="The vocabulary of --softmax.")
 ]
 TEXT_HELP = (
-    "Text, a tokenized sentence per line; .jsonl with tokens or text; perhaps compressed "
-    "(.gz, .xz, .bz2, .zst); - for stdin."
+    "Running text, or with --tokenized a tokenized sentence per line; .jsonl with text or tokens; "
+    "plain or compressed (.gz, .xz, .bz2, .zst); - for stdin."
 )
 TextFile: TypeAlias = Annotated[
     str, typer.Argument(metavar="TEXT", help=TEXT_HELP, show_default=False)
 ]
-Raw: TypeAlias = Annotated[
-    bool, typer.Option("--raw", help="Lines are running text: split and tokenize them.")
+Tokenized: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--tokenized", help="Each line is one tokenized sentence: split it at white space only."
+    ),
 ]
+
+
+def _raw_is_the_default(raw: bool) -> bool:
+    if raw:
+        typer.echo("elmox: --raw is deprecated: running text is the default now", err=True)
+    return raw
+
+
+Raw: TypeAlias = Annotated[bool, typer.Option("--raw", hidden=True, callback=_raw_is_the_default)]

@@ -14,8 +14,10 @@ from elmox.cli.model_options import (
     Json,
     ModelPath,
     Options,
+    Raw,
     TextFile,
     TokenFile,
+    Tokenized,
     VocabFile,
 )
 
@@ -29,7 +31,7 @@ def command(
     sentence: Annotated[
         str,
         typer.Argument(
-            help='A tokenized sentence: "The actors left before the play was over ."',
+            help='A sentence: "The actors left before the play was over."',
             show_default=False,
         ),
     ],
@@ -50,10 +52,8 @@ def command(
             help="Only the same word (in any case) in other sentences: far quicker.",
         ),
     ] = False,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Sentence and text are running text: split and tokenize them."),
-    ] = False,
+    tokenized: Tokenized = False,
+    raw: Raw = False,
     device: Device = None,
     options: Options = None,
     vocab: VocabFile = None,
@@ -78,9 +78,9 @@ def command(
     elmo = Elmo.from_pretrained(
         model, options=options, vocab=vocab, token_embeddings=token_embeddings, device=device
     )
-    tokens = elmo.tokenize(sentence) if raw else sentence.split()
+    tokens = sentence.split() if tokenized else elmo.tokenize(sentence)
     position = find_word(tokens, word, occurrence)
-    lines = read_lines(text, line_format(text, raw), elmo.tokenize)
+    lines = read_lines(text, line_format(text, tokenized), elmo.tokenize)
     found = find_neighbors(
         elmo,
         tokens,

@@ -11,9 +11,11 @@ from elmox.cli.model_options import (
     Json,
     ModelPath,
     Options,
+    Raw,
     SoftmaxFile,
     SoftmaxVocab,
     TokenFile,
+    Tokenized,
     VocabFile,
 )
 
@@ -31,7 +33,7 @@ def command(
     sentence: Annotated[
         str,
         typer.Argument(
-            help='A tokenized sentence, with ___ in one place: "I will buy you a ___ ."',
+            help='A sentence with a gap ___: "I will buy you a ___."',
             show_default=False,
         ),
     ],
@@ -42,9 +44,8 @@ def command(
     position: Annotated[
         int | None, typer.Option(help="The place, counted from 0, instead of ___.", min=0)
     ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="The sentence is plain text: tokenize it.")
-    ] = False,
+    tokenized: Tokenized = False,
+    raw: Raw = False,
     softmax: SoftmaxFile = None,
     softmax_vocab: SoftmaxVocab = None,
     device: Device = None,
@@ -69,8 +70,8 @@ def command(
         softmax_vocab=softmax_vocab,
         device=device,
     )
-    tokens = elmo.tokenize(sentence) if raw else sentence.split()
-    found = elmo.predict(tokens, position, k, direction.value)
+    text = sentence.split() if tokenized else sentence
+    found = elmo.predict(text, position, k, direction.value)
     if as_json:
         words = [{"word": word, "probability": probability} for word, probability in found]
         typer.echo(json.dumps(words, ensure_ascii=False))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmox.cli.model_options import Force, Json, Raw
+from elmox.cli.model_options import Force, Json, Raw, Tokenized
 
 if TYPE_CHECKING:
     from elmox.training.corpus.corpus import CorpusInfo, SplitInfo
@@ -24,20 +24,21 @@ def command(
         list[str],
         typer.Argument(
             metavar="TEXT...",
-            help="Files or patterns, plain, .gz, .xz, .bz2 or .zst; - for stdin. A tokenized "
-            "sentence per line; a blank line ends a document.",
+            help="Files or patterns, plain, .gz, .xz, .bz2 or .zst; - for stdin. Running text, or "
+            "with --tokenized a tokenized sentence per line; a blank line ends a document.",
             show_default=False,
         ),
     ],
     output: Annotated[
         Path, typer.Option("--out", help="The corpus directory to make.", show_default=False)
     ],
+    tokenized: Tokenized = False,
     raw: Raw = False,
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="treebank, treebank:hyphens, whitespace or spacy:LANG; treebank by default with "
-            "--raw. Without --raw: what the text was tokenized with, to be put down.",
+            help="treebank (the default), treebank:hyphens, whitespace or spacy:LANG. With "
+            "--tokenized: the tokenizer that the text was made with, which is only recorded.",
         ),
     ] = None,
     valid: Annotated[
@@ -73,7 +74,7 @@ def command(
     from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 
     options = PrepareOptions(
-        raw=raw,
+        tokenized=tokenized,
         tokenizer=tokenizer,
         valid=tuple(valid or ()),
         hold_out=hold_out,

@@ -17,6 +17,7 @@ from elmox.cli.model_options import (
     SoftmaxVocab,
     TextFile,
     TokenFile,
+    Tokenized,
     VocabFile,
 )
 
@@ -33,6 +34,7 @@ def command(
         bool,
         typer.Option("--tokens", help="A line for every token, a blank one between sentences."),
     ] = False,
+    tokenized: Tokenized = False,
     raw: Raw = False,
     softmax: SoftmaxFile = None,
     softmax_vocab: SoftmaxVocab = None,
@@ -62,7 +64,7 @@ def command(
         softmax_vocab=softmax_vocab,
         device=device,
     )
-    lines = read_lines(text, line_format(text, raw), elmo.tokenize)
+    lines = read_lines(text, line_format(text, tokenized), elmo.tokenize)
     number = 0
     while chunk := list(islice(lines, LINES_AT_ONCE)):
         scores = iter(elmo.score([sentence for line in chunk for sentence in line.sentences]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import Device, Json, Raw, TaskElmo
+from elmox.cli.model_options import Device, Json, Raw, TaskElmo, Tokenized
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
@@ -26,11 +26,12 @@ def command(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Text, a tokenized sentence per line; .jsonl with what the task asks for; perhaps "
-            "compressed (.gz, .xz, .bz2, .zst); - for stdin.",
+            help="Running text, or with --tokenized a tokenized sentence per line; .jsonl with the "
+            "task's inputs; plain or compressed (.gz, .xz, .bz2, .zst); - for stdin.",
             show_default=False,
         ),
     ],
+    tokenized: Tokenized = False,
     raw: Raw = False,
     json_lines: Annotated[
         bool,
@@ -52,14 +53,14 @@ def command(
     from elmox.tasks.predictor import TaskPredictor
     from elmox.text.lines import line_format
 
-    if raw and json_lines:
+    if tokenized and json_lines:
         raise ElmoxError(
-            "--raw and --json-lines: a JSON line says itself whether it is running text (text) or "
-            "tokens (tokens), leave out --raw"
+            "--tokenized and --json-lines: the key of a JSON line says whether it is running text "
+            "(text) or tokens (tokens), leave out --tokenized"
         )
     check_text(text)
     fitted = TaskPredictor.load(model, elmo=elmo, device=device)
-    format: LineFormat = "jsonl" if json_lines else line_format(text, raw)
+    format: LineFormat = "jsonl" if json_lines else line_format(text, tokenized)
     asked = _asked(fitted, text, format)
     for chunk in iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), []):
         for shown in fitted.shown(chunk):

@@ -35,7 +35,6 @@ from elmox.model.state import LstmState
 from elmox.text.batches import plan_batches
 from elmox.text.vocab import END_ID, SPECIAL_WORDS, UNKNOWN_ID, Vocab
 
-BLANK = "___"  # stands for the word in question
 Direction: TypeAlias = Literal["both", "left", "right"]
 StartState: TypeAlias = Callable[[int], LstmState]  # gives the state in which so many rows begin
 
@@ -75,16 +74,6 @@ class Prediction(NamedTuple):
 
     word: str
     probability: float
-
-
-def position_of_blank(sentence: Sequence[str]) -> int:
-    """Where the one token `___` of a sentence stands."""
-    if list(sentence).count(BLANK) != 1:
-        raise ElmoxError(
-            f"{list(sentence).count(BLANK)} tokens of the sentence are {BLANK}: mark one place "
-            "with it, or give a position"
-        )
-    return list(sentence).index(BLANK)
 
 
 @torch.inference_mode(False)

@@ -1,9 +1,9 @@
-"""Lines of an input file to sentences of tokens: plain text, raw text, or JSON lines.
+"""Lines of an input file to sentences of tokens: running text, tokenized text or JSON lines.
 
 | format | a line is |
 |---|---|
-| text | one tokenized sentence, tokens separated by white space (bilm-tf's habit) |
 | raw | running text: split into sentences, then into tokens by the model's tokenizer |
+| tokenized | one sentence, its tokens separated by white space (bilm-tf's habit) |
 | jsonl | `{"tokens": [...]}`, one sentence, or `{"text": "..."}`, running text |
 
 Other keys of a JSON line are ignored. Every line gives one entry, an empty line an empty one, so
@@ -22,7 +22,7 @@ from elmox.io.json_text import check_json_text
 from elmox.io.text_files import open_text, text_name
 from elmox.text.sentences import split_sentences
 
-LineFormat = Literal["text", "raw", "jsonl"]
+LineFormat: TypeAlias = Literal["raw", "tokenized", "jsonl"]
 Tokenize: TypeAlias = Callable[[str], list[str]]
 
 
@@ -38,11 +38,11 @@ class Line:
         return sum(map(len, self.sentences))
 
 
-def line_format(path: str, raw: bool) -> LineFormat:
-    """What the lines of a file are, by its name and the caller's wish."""
+def line_format(path: str, tokenized: bool) -> LineFormat:
+    """Return the format of a file's lines: JSON lines by its name, otherwise by `tokenized`."""
     if is_json_lines(path):
         return "jsonl"
-    return "raw" if raw else "text"
+    return "tokenized" if tokenized else "raw"
 
 
 def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0) -> Iterator[Line]:
@@ -54,7 +54,7 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
         tokenize: the model's tokenizer, for raw text.
         skip: lines to pass over, because an earlier run has done them.
     """
-    parse = {"text": _text, "raw": _raw, "jsonl": _json}[format]
+    parse = {"raw": _raw, "tokenized": _tokenized, "jsonl": _json}[format]
     for number, line in enumerate(text_lines(path, skip), start=skip):
         yield Line(parse(line, tokenize, path, number))
 
@@ -71,7 +71,7 @@ def text_lines(path: str, skip: int = 0) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def _text(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
     tokens = line.split()
     return [tokens] if tokens else []
 

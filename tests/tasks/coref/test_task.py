@@ -365,10 +365,10 @@ def test_ten_documents_by_heart(
     assert [own["words"] for own in third["clusters"][0]] == [["He"], ["he"]]
     assert last == {"id": 8, "sentences": [], "clusters": []}
     (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
-    code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt", "--raw"], capsys)
+    code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt"], capsys)
     assert [json.loads(line) for line in out.splitlines()] == [second, third], err
     lines = [" ".join(own) for own in (*car.sentences, (), (), *documents[8].sentences)]
-    for name, option in (("tokens.txt", []), ("raw.txt", ["--raw"])):  # a sentence a line
+    for name, option in (("tokens.txt", ["--tokenized"]), ("raw.txt", [])):  # a sentence a line
         (tmp_path / name).write_text("\n" + "\n".join(lines))
         code, out, err = run_here(["tag", found.best.model, tmp_path / name, *option], capsys)
         assert [json.loads(line) for line in out.splitlines()] == [second, third], err

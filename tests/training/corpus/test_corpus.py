@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of several shards with held-out text."""
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "text").write_text(TEXT, encoding="utf-8")
-    options = PrepareOptions(hold_out=3, min_count=2, shard_tokens=7)
+    options = PrepareOptions(tokenized=True, hold_out=3, min_count=2, shard_tokens=7)
     prepare_corpus([str(folder / "text")], folder / "out", options, num_workers=1)
     return folder / "out"
 
@@ -246,10 +246,18 @@ def test_the_digest_tells_corpora_apart(folder: Path, tmp_path: Path) -> None:
     digests = {open_corpus(folder).info.digest}
     for number, (text, options) in enumerate(
         [
-            (TEXT, PrepareOptions(hold_out=3, min_count=2)),
-            (TEXT, PrepareOptions(hold_out=3, min_count=1, shard_tokens=7)),
-            (TEXT, PrepareOptions(hold_out=3, min_count=2, shard_tokens=7, tokenizer="treebank")),
-            (f"{TEXT}more", PrepareOptions(hold_out=3, min_count=2, shard_tokens=7)),
+            (TEXT, PrepareOptions(tokenized=True, hold_out=3, min_count=2)),
+            (TEXT, PrepareOptions(tokenized=True, hold_out=3, min_count=1, shard_tokens=7)),
+            (
+                TEXT,
+                PrepareOptions(
+                    tokenized=True, hold_out=3, min_count=2, shard_tokens=7, tokenizer="treebank"
+                ),
+            ),
+            (
+                f"{TEXT}more",
+                PrepareOptions(tokenized=True, hold_out=3, min_count=2, shard_tokens=7),
+            ),
         ]
     ):
         (tmp_path / "text").write_text(text, encoding="utf-8")

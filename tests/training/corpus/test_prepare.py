@@ -52,7 +52,7 @@ def prepare(
     prepare_corpus(
         names,
         folder / "out",
-        PrepareOptions(**options),
+        PrepareOptions(**{"tokenized": True, **options}),
         num_workers=workers,
         block_bytes=block_bytes,
     )
@@ -180,7 +180,7 @@ def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_raw_text(tmp_path: Path) -> None:
     raw = "Mr. Smith isn't here. He left!\nIt's 5 p.m.\n\n \nA new document… yes?\n"
-    corpus = prepare(tmp_path, [raw], raw=True, block_bytes=20)
+    corpus = prepare(tmp_path, [raw], tokenized=False, block_bytes=20)
     assert corpus.info.tokenizer == "treebank"
     assert corpus.info.train.num_documents == 2
     expected = [
@@ -197,10 +197,11 @@ def test_raw_text(tmp_path: Path) -> None:
     ("options", "name"),
     [
         ({}, "whitespace"),
+        ({"tokenized": False}, "treebank"),
         ({"tokenizer": "treebank"}, "treebank"),
         ({"tokenizer": "spacy:de"}, "spacy:de"),
-        ({"raw": True, "tokenizer": "whitespace"}, "whitespace"),
-        ({"raw": True, "tokenizer": "treebank:hyphens"}, "treebank:hyphens"),
+        ({"tokenized": False, "tokenizer": "whitespace"}, "whitespace"),
+        ({"tokenized": False, "tokenizer": "treebank:hyphens"}, "treebank:hyphens"),
     ],
 )
 def test_the_tokenizer_is_put_down(tmp_path: Path, options: dict[str, Any], name: str) -> None:
@@ -214,7 +215,8 @@ def test_compressed(tmp_path: Path, suffix: str) -> None:
     expected = tree(tmp_path / "out")
     path = tmp_path / f"text{suffix}"
     path.write_bytes(COMPRESS[suffix](plain.encode()))
-    prepare_corpus([str(path)], tmp_path / "again", num_workers=1, block_bytes=10_000)
+    options = PrepareOptions(tokenized=True)
+    prepare_corpus([str(path)], tmp_path / "again", options, num_workers=1, block_bytes=10_000)
     assert tree(tmp_path / "again") == expected
 
 
@@ -359,7 +361,14 @@ def test_progress(tmp_path: Path) -> None:
     (tmp_path / "b.gz").write_bytes(gzip.compress(content.encode()))
     seen: list[Progress] = []
     texts = [str(tmp_path / "a"), str(tmp_path / "b.gz")]
-    prepare_corpus(texts, tmp_path / "out", num_workers=1, block_bytes=999, on_progress=seen.append)
+    prepare_corpus(
+        texts,
+        tmp_path / "out",
+        PrepareOptions(tokenized=True),
+        num_workers=1,
+        block_bytes=999,
+        on_progress=seen.append,
+    )
     size = sum(os.path.getsize(text) for text in texts)
     assert len(seen) > 10
     assert [p.bytes_read for p in seen] == sorted(p.bytes_read for p in seen)
@@ -404,7 +413,8 @@ def source(tmp_path: Path) -> Path:
 def test_command(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     code, told, err = run_here(
-        ["prepare", source, "--out", out, "--hold-out", 2, "--min-count", 1], capsys
+        ["prepare", source, "--out", out, "--tokenized", "--hold-out", 2, "--min-count", 1],
+        capsys,
     )
     assert (code, err) == (0, "")
     facts = dict(line.split(None, 1) for line in told.splitlines())
@@ -412,7 +422,16 @@ def test_command(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "1 literal <S> or </S>" in facts["valid"]
     assert facts["vocabulary"].startswith("7 words")
     assert facts["digest"] == open_corpus(out).info.digest
-    again = ["prepare", source, "--out", out, "--json", "--valid", source.parent / "v*"]
+    again = [
+        "prepare",
+        source,
+        "--out",
+        out,
+        "--tokenized",
+        "--json",
+        "--valid",
+        source.parent / "v*",
+    ]
     assert_one_line(*run_here(again, capsys), "--force")
     (source.parent / "valid.txt").write_text("a dog\n")
     code, told, err = run_here([*again, "--force", "--tokenizer", "treebank"], capsys)
@@ -457,7 +476,8 @@ def test_wrong_arguments(
 ) -> None:
     before = tree(tmp_path)
     arguments = [source if argument == "TEXT" else argument for argument in arguments]
-    done = run_here(["prepare", source, "--out", tmp_path / "out", *arguments], capsys)
+    always = ["prepare", source, "--out", tmp_path / "out", "--tokenized"]
+    done = run_here([*always, *arguments], capsys)
     assert_one_line(*done, says)
     assert tree(tmp_path) == before
 
@@ -472,7 +492,7 @@ def test_other_peoples_directories_stay(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out").mkdir()
-    arguments = ["prepare", source, "--out", tmp_path / "out"]
+    arguments = ["prepare", source, "--out", tmp_path / "out", "--tokenized"]
     assert run_here(arguments, capsys)[0] == 0  # an empty one may be filled
     (tmp_path / "out" / "notes.txt").write_text("mine")
     before = tree(tmp_path)
@@ -485,7 +505,8 @@ def test_stdin_and_no_torch(tmp_path: Path) -> None:
     plain = some_text(40_000)
     assert len(plain) > 2 * sources.BLOCK_BYTES
     prepare(tmp_path, [plain])
-    arguments = command("prepare", "-", "--out", tmp_path / "piped", "--workers", 2, "--json")
+    options = ["--tokenized", "--workers", 2, "--json"]
+    arguments = command("prepare", "-", "--out", tmp_path / "piped", *options)
     done = subprocess.run(
         arguments,
         input=plain.encode(),
@@ -503,7 +524,9 @@ def test_stdin_and_no_torch(tmp_path: Path) -> None:
 def test_full_disk(source: Path, tmp_path: Path) -> None:
     source.write_text(some_text(2000))
     before = tree(tmp_path)
-    done = run_elmox("prepare", source, "--out", tmp_path / "out", max_file_bytes=50_000)
+    done = run_elmox(
+        "prepare", source, "--out", tmp_path / "out", "--tokenized", max_file_bytes=50_000
+    )
     assert_one_line(done.returncode, done.stdout, done.stderr, "cannot write", "File too large")
     assert tree(tmp_path) == before
 
@@ -512,7 +535,7 @@ def test_full_disk(source: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted(tmp_path: Path, how: signal.Signals) -> None:
     process = subprocess.Popen(
-        command("prepare", "-", "--out", tmp_path / "out", "--workers", 2),
+        command("prepare", "-", "--out", tmp_path / "out", "--tokenized", "--workers", 2),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -47,10 +47,10 @@ class PrepareOptions:
     """How text becomes a corpus.
 
     Attributes:
-        raw: the text is running text, to be cut into sentences and words; else a line is a
-            sentence, and white space separates its words.
-        tokenizer: by name; None for `treebank` where the text is raw and `whitespace` else. For
-            text that is not raw it is only put down as the one that the words came from.
+        tokenized: a line is a sentence, and white space separates its words. By default the text is
+            running text, which is split into sentences and words.
+        tokenizer: by name; None for `treebank`, or `whitespace` if the text is tokenized. For
+            tokenized text it is only recorded as the one that the words came from.
         valid: files of held-out text, instead of `hold_out`.
         hold_out: N, to hold out every N-th document of the text.
         vocab: a vocabulary file in bilm-tf's order, to be the softmax vocabulary as it stands.
@@ -61,7 +61,7 @@ class PrepareOptions:
         shard_tokens: about the size of a shard.
     """
 
-    raw: bool = False
+    tokenized: bool = False
     tokenizer: str | None = None
     valid: tuple[str, ...] = ()
     hold_out: int | None = None
@@ -91,14 +91,14 @@ class PrepareOptions:
                 "{} is used unchanged: leave out {} and {}",
                 *map(Argument, ("vocab", "vocab_size", "min_count")),
             )
-        # A tokenizer that is only put down need not be installed here.
-        if self.raw or not self.tokenizer_name.startswith("spacy:"):
+        # A tokenizer that is only recorded need not be installed here.
+        if not self.tokenized or not self.tokenizer_name.startswith("spacy:"):
             get_tokenizer(self.tokenizer_name)
 
     @property
     def tokenizer_name(self) -> str:
         """The tokenizer whose words the corpus holds."""
-        return self.tokenizer or ("treebank" if self.raw else "whitespace")
+        return self.tokenizer or ("whitespace" if self.tokenized else "treebank")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def prepare_corpus(
     _check_output(output, force)
     sources, valid_sources = _find_both(texts, options.valid)
     words = WordCounts(None if options.vocab is None else read_given_vocab(options.vocab))
-    tokenizer = options.tokenizer_name if options.raw else None
+    tokenizer = None if options.tokenized else options.tokenizer_name
     read = partial(_read, tokenizer=tokenizer, num_workers=num_workers, block_bytes=block_bytes)
     with atomic_directory(output) as folder:
         train = Split(folder, "train", options.shard_tokens, words)
