@@ -61,7 +61,7 @@ def command(
     elmox.open_vectors(OUTPUT)[i]. All layers are kept by default, so that they can be mixed later.
     An interrupted command continues when it is run again.
     """
-    from elmox.text.lines import STDIN
+    from elmox.io.text_files import STDIN
     from elmox.vectors.embed import embed_file
 
     elmo = files.load(model, run, precision, state)

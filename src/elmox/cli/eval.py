@@ -43,8 +43,8 @@ def command(
     character can be compared between models of different vocabularies: words outside a vocabulary
     cost what it takes to spell them.
     """
+    from elmox.io.text_files import check_text
     from elmox.tasks.model import is_task_model
-    from elmox.text.lines import check_source
 
     if is_task_model(Path(model)):
         if lines.tokenized or any(files.files().values()):
@@ -56,7 +56,7 @@ def command(
         return
     if elmo is not None:
         raise ElmoxError(f"--elmo {elmo}: {model} is not a fitted task model, leave out the option")
-    check_source(text)
+    check_text(text)
     bilm = files.load(model, run)
     sentences = lines.sentences(text, bilm.tokenize)
     values = bilm.evaluate(sentences, show_progress_bar=run.show_progress_bar).to_dict()
@@ -70,9 +70,9 @@ def command(
 
 
 def _evaluate_task(model: str, data: str, elmo: str | None, run: RunOptions) -> None:
+    from elmox.io.text_files import STDIN
     from elmox.tasks.metrics.shown import shown_score
     from elmox.tasks.predictor import TaskPredictor
-    from elmox.text.lines import STDIN
 
     if data == STDIN:
         raise ElmoxError(

@@ -57,10 +57,10 @@ def command(
     without context (layer 0) among the distinct words of TEXT. SENTENCE itself is left out, and
     repeated sentences count once.
     """
+    from elmox.io.text_files import check_text
     from elmox.probes.neighbors import find_neighbors, find_word
-    from elmox.text.lines import check_source
 
-    check_source(text)
+    check_text(text)
     elmo = files.load(model, run)
     tokens = sentence.split() if lines.tokenized else elmo.tokenize(sentence)
     position = find_word(tokens, word, occurrence)

@@ -46,7 +46,7 @@ def command(
     """Predict part-of-speech tags from each layer with a linear classifier.
 
     Compares with the same layers of a random biLM of the same shape. The L2 penalty is tuned on
-    --dev; --test is scored once. Files may be compressed (.gz, .xz, .bz2).
+    --dev; --test is scored once. Files may be compressed (.gz, .xz, .bz2, .zst).
     """
     from elmox.io.conllu import read_conllu
 

@@ -88,5 +88,5 @@ def _tagged_text(path: Path) -> "Iterator[SenseSentence]":
             return read(path)
     raise ElmoxError(
         f"--train {path}: expected NAME.data.xml (Raganato et al.'s format) or NAME.jsonl, plain "
-        "or compressed (.xz, .gz, .bz2)"
+        "or compressed (.gz, .xz, .bz2, .zst)"
     )

@@ -44,9 +44,10 @@ def command(
     given the left context, the same given the right context, and "unknown" for a token outside the
     vocabulary, which is scored as <UNK>.
     """
-    from elmox.text.lines import check_source, read_lines
+    from elmox.io.text_files import check_text
+    from elmox.text.lines import read_lines
 
-    check_source(text)
+    check_text(text)
     elmo = files.load(model, run)
     entries = read_lines(text, lines.line_format(text), elmo.tokenize)
     number = 0
