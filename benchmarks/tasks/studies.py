@@ -124,7 +124,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         about=about,
         log=_log,
     )
-    write_study(found, setup.work / "ablations" / task)
+    write_study(found, setup.work / "ablations" / task, _log)
 
 
 def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSession":
