@@ -12,7 +12,7 @@ from task_plan import COLUMNS, TASKS
 from task_records import Fit, Setup, recipe_values
 
 from elmox.bench.machine import machine_facts
-from elmox.elmo import resolve_device
+from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, read_json
 from elmox.tasks.fit.session import SeedResult, TaskSession
 

@@ -70,7 +70,7 @@ def command(
     shares that are the same examples, or teach nothing, are left out.
     """
     from elmox.bench.machine import machine_facts, machine_line
-    from elmox.elmo import resolve_device
+    from elmox.inference.device import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
     check_data(train, dev, test)

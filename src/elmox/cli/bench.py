@@ -250,13 +250,13 @@ def embed(
 
 
 def _device(device: str | None) -> "torch.device":
-    from elmox.training.distributed import checked_device
+    from elmox.inference.device import resolve_device
 
-    return checked_device(device)
+    return resolve_device(device)
 
 
 def _dtype(given: TrainingPrecision | None, device: "torch.device") -> "torch.dtype":
-    from elmox.elmo import DTYPES
+    from elmox.inference.device import DTYPES
 
     default = TrainingPrecision.bfloat16 if device.type == "cuda" else TrainingPrecision.float32
     return DTYPES[(given or default).value]

@@ -67,7 +67,7 @@ def command(
     force: Force = False,
 ) -> None:
     """Convert a checkpoint: legacy to native, or anything that spells bytes to AI2's hdf5."""
-    from elmox.elmo import DTYPES
+    from elmox.inference.device import DTYPES
     from elmox.io.files import refuse_existing
     from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax, in_precision
     from elmox.pretrained.ai2 import write_ai2

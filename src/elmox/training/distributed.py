@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from elmox.elmo import default_device
 from elmox.errors import ElmoxError
+from elmox.inference.device import resolve_device
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def processes(device: str | None = None) -> Iterator[Processes]:
             GPU of its local number.
     """
     number = int(os.environ.get("WORLD_SIZE", "1"))
-    where = checked_device(device)
+    where = resolve_device(device)
     if number == 1:
         if where.type == "cuda" and where.index is not None:
             torch.cuda.set_device(where)  # where kernels are launched
@@ -127,17 +127,6 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         # a thread that needs it to let go of a tensor waits in turn, both for ever.
         gc.collect()
         dist.destroy_process_group()
-
-
-def checked_device(device: str | None) -> torch.device:
-    """A device that is there; a GPU if there is one by default."""
-    kind = device or default_device()
-    try:
-        where = torch.device(kind)
-        torch.empty(0, device=where)
-    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
-        raise ElmoxError(f"device={kind!r}: {str(error).splitlines()[0]}") from error
-    return where
 
 
 def was_restarted() -> bool:

@@ -28,6 +28,7 @@ from typing import Any
 import torch
 
 from elmox.errors import ElmoxError
+from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, is_vacant, read_json, to_json, writing
 from elmox.io.locks import alone_in
 from elmox.io.progress import Log
@@ -38,7 +39,7 @@ from elmox.pretrained.ai2 import write_ai2
 from elmox.pretrained.load import load_checkpoint, write_directory
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
-from elmox.training.distributed import Processes, checked_device
+from elmox.training.distributed import Processes
 from elmox.training.loop import Outcome, train
 from elmox.training.recipe import Recipe, recipe_from_dict
 from elmox.training.start import fresh_softmax, starting_point
@@ -342,7 +343,7 @@ def _softmax_only(recipe: Recipe, options: FinetuneOptions) -> Recipe:
 
 def _held_out(recipe: Recipe, corpus: Corpus, device: str | None) -> float:
     """Perplexity before the first step. A function of its own, so that its trainer goes."""
-    alone = Processes(0, 1, checked_device(device))
+    alone = Processes(0, 1, resolve_device(device))
     trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), alone)
     return trainer.held_out(recipe.report.eval_rows).perplexity
 

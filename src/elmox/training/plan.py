@@ -16,9 +16,10 @@ from pathlib import Path
 import torch
 
 from elmox.config import LstmConfig
+from elmox.inference.device import resolve_device
 from elmox.io.memory import memory_explained
 from elmox.training.corpus.corpus import open_corpus
-from elmox.training.distributed import Processes, checked_device
+from elmox.training.distributed import Processes
 from elmox.training.recipe import Recipe, TrainRecipe
 from elmox.training.start import starting_point
 from elmox.training.trainer import Pending, Trainer
@@ -81,7 +82,7 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
         device: cpu, cuda; a GPU if there is one by default.
         seconds: how long to measure, after two steps of warming up.
     """
-    where = checked_device(device)
+    where = resolve_device(device)
     corpus = open_corpus(Path(recipe.data.dir), verify=True)
     with memory_explained():
         trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
