@@ -11,6 +11,7 @@ from torch import Tensor
 from elmox.config import ElmoConfig
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import resolve_device, resolve_dtype
+from elmox.inference.document import EncodedDocument, join_sentences
 from elmox.inference.encode import BatchOptions, encode_batches
 from elmox.inference.finite import require_range
 from elmox.inference.layer_choice import Layers, choose_layers
@@ -19,6 +20,7 @@ from elmox.inference.outputs import (
     TENSORS,
     ArrayOptions,
     EitherOptions,
+    EncodeOptions,
     FloatArray,
     NoArrayOptions,
     Output,
@@ -31,6 +33,7 @@ from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.layer_mix import Mix
 from elmox.model.state import CarriedState, LstmState
+from elmox.text.document import Sentence, split_document
 from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
 
@@ -260,6 +263,33 @@ class TextEncoder:
             ARRAYS, texts, layers, pooling, normalize_embeddings, batches, device
         )
         return cast(FloatArray, arrays[0]) if is_single else arrays
+
+    def split(self, text: str, *, wrapped: bool = False) -> list[Sentence]:
+        """Split running text into sentences and tokens, with character offsets.
+
+        Args:
+            text: running text, a paragraph per line.
+            wrapped: the lines are wrapped, so that only a blank line ends a paragraph.
+
+        Returns:
+            The sentences in order, each with `text`, `start`, `end`, `tokens` and `offsets`.
+        """
+        return split_document(text, self.tokenize, wrapped)
+
+    def encode_document(
+        self, text: str, *, wrapped: bool = False, **options: Unpack[EncodeOptions]
+    ) -> EncodedDocument:
+        """Return a vector per token of running text, with the token's position in the text.
+
+        Args:
+            text: running text, a paragraph per line.
+            wrapped: the lines are wrapped, so that only a blank line ends a paragraph.
+            **options: as in `encode_tokens`.
+        """
+        sentences = self.split(text, wrapped=wrapped)
+        tokens = [sentence.tokens for sentence in sentences]
+        vectors = self.encode_tokens(tokens or [[]], **options)
+        return join_sentences(text, sentences, vectors)
 
     @staticmethod
     def similarity(a: Vectors, b: Vectors) -> Vectors:
