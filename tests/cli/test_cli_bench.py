@@ -264,7 +264,7 @@ def test_a_gpu_that_is_not_there(capsys: Capture) -> None:
 
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    assert_one_line(*run_here(["bench", "lstm", "--device", "cuda"], capsys), "device='cuda'")
+    assert_one_line(*run_here(["bench", "lstm", "--device", "cuda"], capsys), "--device cuda")
 
 
 def test_train_without_a_corpus(recipe: Path, tmp_path: Path, capsys: Capture) -> None:
