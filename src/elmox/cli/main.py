@@ -18,6 +18,7 @@ from elmox.cli import (
     bench,
     convert,
     embed,
+    export,
     finetune,
     fit,
     info,
@@ -60,6 +61,7 @@ app = typer.Typer(
 app.command("embed")(embed.command)
 app.command("info")(info.command)
 app.command("convert")(convert.command)
+app.command("export")(export.command)
 app.command("prepare")(prepare.command)
 app.command("plan")(plan.command)
 app.command("train")(train.command)
