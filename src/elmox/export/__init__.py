@@ -11,6 +11,8 @@ Names are loaded when they are first used, so that `OnnxElmo` never imports torc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from elmox.errors import ElmoxError
+
 if TYPE_CHECKING:
     from elmox.export.export import ExportReport, export_onnx
     from elmox.export.runtime import OnnxElmo
@@ -27,7 +29,15 @@ __all__ = ["ExportReport", "OnnxElmo", "export_onnx"]
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'elmox.export' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    try:
+        return getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise ElmoxError(
+            "models are exported with the package onnx, which is not installed: "
+            "pip install 'elmox[onnx]'"
+        ) from error
 
 
 def __dir__() -> list[str]:

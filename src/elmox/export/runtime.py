@@ -409,14 +409,15 @@ def _normalized(vectors: FloatArray) -> FloatArray:
 
 
 def _progress(num_tokens: int, show: bool | None) -> AbstractContextManager[Any]:
-    """Return a progress bar, or None where tqdm is not installed and nobody insists on one."""
+    """Return a progress bar, or None where tqdm is not installed and no bar was requested."""
     if show is False:
         return nullcontext()
     try:
         from elmox.io.progress import token_bar
-    except ImportError as error:
+
+        bar: AbstractContextManager[Any] = token_bar(num_tokens, show)
+    except ModuleNotFoundError as error:
         if show:
             raise ElmoxError("show_progress_bar=True needs tqdm: pip install tqdm") from error
         return nullcontext()
-    bar: AbstractContextManager[Any] = token_bar(num_tokens, show)
     return bar
