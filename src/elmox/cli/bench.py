@@ -196,7 +196,7 @@ def cnn(
 
 @verb(
     "elmox bench train recipes/tiny.toml --windows 2 --window-steps 2",
-    "elmox bench train recipes/tiny.toml --data data/mine --windows 2 --window-steps 2",
+    "elmox bench train recipes/tiny.toml --data data/tiny --windows 2 --window-steps 2",
 )
 def train(
     recipe: RecipeArgument,
