@@ -277,5 +277,5 @@ def test_a_rank_that_dies_is_restarted(
     os.kill(ranks[1], signal.SIGKILL)
     told, said = _finish(process)
     assert told.count("done after 100 steps") == 1  # one of them speaks
-    assert "going on from" in said
+    assert "resuming from" in said
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)

@@ -1,11 +1,11 @@
-"""Adagrad exactly as published, and AdamW; the learning rate's schedule; clipping.
+"""Adagrad exactly as published, AdamW, learning rate schedules and clipping.
 
-Both update whole arrays or only some rows of one: sampled softmax touches a few thousand rows of a
-matrix with hundreds of thousands. For Adagrad a row without gradient stays as it is anyway. AdamW
-leaves such a row and its moments alone, as torch's SparseAdam does.
+Both optimizers update whole arrays or only some rows of one: sampled softmax touches a few thousand
+rows of a matrix with hundreds of thousands. Adagrad never changes a row without gradient. AdamW
+leaves such a row and its moments unchanged, as torch's SparseAdam does.
 
-`_adagrad` and `_adamw` say plainly what is computed. With Triton and a GPU the same is done in few
-kernels, without the host ever waiting for the device.
+`_adagrad` and `_adamw` are the readable reference. With Triton and a GPU the same is computed in a
+few kernels, and the host never waits for the device.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch import Tensor
 from elmox.kernels.dispatch import why_not_triton
 from elmox.training.recipe import OptimRecipe
 
-Slots = dict[str, Tensor]  # what an optimizer remembers of one array
+Slots = dict[str, Tensor]  # the optimizer's state of one array, by name
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Gradient:
 
 
 def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
-    """The rate of a step (counted from 0) of `num_steps`."""
+    """Return the learning rate of a step (counted from 0) of `num_steps`."""
     if step < recipe.warmup:
         return recipe.lr * (step + 1) / recipe.warmup
     if recipe.schedule == "constant":
@@ -44,13 +44,17 @@ def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
 
 
 def global_norm(gradients: Iterable[Tensor]) -> Tensor:
-    """The Euclidean norm of all gradients together, () float32."""
+    """Return the Euclidean norm of all gradients together, () float32."""
     norms = torch._foreach_norm(list(gradients), 2, dtype=torch.float32)
     return torch.stack(norms).square().sum().sqrt()
 
 
 class Optimizer:
-    """Moves named arrays. What it remembers is in `slots`, so that it can be stored."""
+    """Updates named arrays.
+
+    Attributes:
+        slots: the optimizer's state of each array, to be stored in checkpoints.
+    """
 
     def __init__(self, recipe: OptimRecipe, parameters: Mapping[str, Tensor]) -> None:
         self._recipe = recipe
@@ -73,19 +77,19 @@ class Optimizer:
         norm: Tensor,
         skip: Tensor,
     ) -> None:
-        """Update number `number`, counted from 0. Gradients are used up.
+        """Update the arrays; the gradients are overwritten.
 
         Args:
             gradients: by the names of the arrays.
             lr: learning rate.
-            number: of updates before.
-            norm: () global norm of the gradients, which are cut to the recipe's.
+            number: number of updates before this one.
+            norm: () global norm of the gradients, which are clipped to the recipe's.
             skip: () float32; with 1 nothing is updated.
         """
         if why_not_triton(norm) is None:
             self._step_on_gpu(gradients, lr, number + 1, norm, skip)
             return
-        if skip.item():  # on a CPU nobody waits for it
+        if skip.item():  # no wait on a CPU
             return
         clip = self._recipe.clip_norm
         if clip and norm.item() > clip:
@@ -101,7 +105,7 @@ class Optimizer:
     def _step_on_gpu(
         self, gradients: Mapping[str, Gradient], lr: float, time: int, norm: Tensor, skip: Tensor
     ) -> None:
-        """The same in few launches: torch's fused AdamW for whole arrays, Triton for the rest."""
+        """Update in few launches: torch's fused AdamW for whole arrays, Triton for the rest."""
         from elmox.kernels.row_update import triton_kernels as triton
 
         recipe = self._recipe
@@ -120,7 +124,7 @@ class Optimizer:
                 triton.adamw(p, moments, gradient.values, gradient.rows, brake, numbers)
         if whole:
             _fused_adamw(whole, recipe, lr, time, divisor, skip)
-        # Neither kernel tells torch, and whoever keeps something made of the weights asks torch.
+        # Neither kernel counts as a change for torch, but caches of derived weights depend on it.
         torch.autograd.graph.increment_version([self._parameters[name] for name in gradients])
 
 
@@ -156,7 +160,7 @@ def _adamw(
 
 
 def _adamw_numbers(recipe: OptimRecipe, lr: float, time: int) -> tuple[float, ...]:
-    """All that AdamW's formula has of numbers; `row_update_triton.adamw` says which."""
+    """Return the scalars of AdamW's formula, in the order of `kernels.row_update`'s `adamw`."""
     first, second = recipe.betas
     rate, decay = lr / (1.0 - first**time), 1.0 - lr * recipe.weight_decay
     return 1.0 - first, second, 1.0 - second, 1.0 - second**time, recipe.eps, rate, decay
@@ -170,7 +174,7 @@ def _fused_adamw(
     divisor: Tensor,
     skip: Tensor,
 ) -> None:
-    """AdamW on whole arrays at once; each comes as (weight, gradient, mean, square)."""
+    """Update whole arrays by AdamW; each is given as (weight, gradient, mean, square)."""
     weights, gradients, means, squares = map(list, zip(*arrays, strict=True))
     number = torch.full((), float(time), device=divisor.device)
     torch._fused_adamw_(
