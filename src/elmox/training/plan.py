@@ -140,7 +140,7 @@ def _wait_for(where: torch.device) -> None:
 
 
 def _activation_bytes(lstm: LstmConfig, shape: TrainRecipe) -> int:
-    """Return the size of what `kernels/lstm/rows.py` keeps for the backward pass.
+    """Return the size of what LSTM training keeps for the backward pass.
 
     That is gates, inputs, outputs, and cells, which are always in float32.
     """
