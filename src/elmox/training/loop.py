@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elmox.errors import ElmoxError
 from elmox.io.memory import memory_explained
-from elmox.io.progress import Log, MetricsLog, ProgressReport
+from elmox.io.progress import Log
 from elmox.pretrained.load import write_directory
 from elmox.training.checkpoint import (
     RunProgress,
@@ -20,6 +20,7 @@ from elmox.training.checkpoint import (
 )
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.distributed import Processes, processes
+from elmox.training.progress import MetricsLog, ProgressReport
 from elmox.training.recipe import Recipe
 from elmox.training.run_directory import enter
 from elmox.training.start import starting_point
@@ -272,7 +273,7 @@ class _Run:
         else:
             self._progress = replace(self._progress, num_worse=self._progress.num_worse + 1)
             message += f" (the best was {best:.2f})"
-        self._report.tell(message)
+        self._report.message(message)
         self._report.pause(time.monotonic() - began)
 
     def _held_out(self) -> float:

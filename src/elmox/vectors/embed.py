@@ -25,7 +25,7 @@ from elmox.errors import ElmoxError
 from elmox.inference.encode import BatchOptions, encode_rows
 from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
-from elmox.io.background import Background
+from elmox.io.background import Background, background_thread
 from elmox.io.tensors import digest
 from elmox.kernels.derived import weights_fixed
 from elmox.text.batches import in_chunks
@@ -196,7 +196,7 @@ def _embed_lines(elmo: Elmo, input: Input, output: str | Path, options: "_Option
         lines = iter(()) if writer.is_whole else input.lines(writer.num_done - num_again)
         with (
             tqdm(unit="tok", unit_scale=True, disable=not options.show_progress_bar) as progress,
-            Background() as background,
+            background_thread() as background,
             weights_fixed(),
         ):
             for chunk in _chunks(lines, embedding.chunk_tokens):
