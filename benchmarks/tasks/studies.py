@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from task_commands import without_absolute_paths
-from task_plan import TASKS
-from task_records import Fit, Setup, check_made_with, recipe_values
-
 from elmox.io.files import atomic_write, read_json, to_json
+from tasks.commands import without_absolute_paths
+from tasks.plan import TASKS
+from tasks.records import Fit, Setup, check_made_with, recipe_values
 
 if TYPE_CHECKING:
     from elmox.tasks.fit.ablation import Study, Variant

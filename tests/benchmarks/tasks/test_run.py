@@ -23,14 +23,14 @@ from elmox.errors import ElmoxError
 from elmox.probes.bootstrap import Interval
 
 if TYPE_CHECKING:
-    from task_records import Setup
+    from tasks.records import Setup
 
 CORPORA = SHARED / "tasks"
 
 
 def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> None:
-    from task_records import Fit, read_record
-    from task_report import write_report
+    from tasks.records import Fit, read_record
+    from tasks.report import write_report
 
     done = do_all(setup, ["none", "mix"], num_trials=2, num_seeds=2)
     assert done == [
@@ -79,8 +79,8 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
 
 def test_what_is_fitted_again_is_measured_again(setup: "Setup") -> None:
     """The chosen trial is seed 0, with what it took; of a record alone it is another fit."""
-    from task_fits import do_fit
-    from task_records import Fit
+    from tasks.fits import do_fit
+    from tasks.records import Fit
 
     trial, seed = Fit("ner", "none", 0), Fit("ner", "none", 0, tested=True)
     do_fit(trial, replace(setup, beside=7))
@@ -91,8 +91,8 @@ def test_what_is_fitted_again_is_measured_again(setup: "Setup") -> None:
 
 def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
     """Those of the best setting so far stay if it is chosen, and are done again if not."""
-    from task_plan import TASKS
-    from task_records import Fit, pending, recipe_values
+    from tasks.plan import TASKS
+    from tasks.records import Fit, pending, recipe_values
 
     def names(num_trials: int | None = 2) -> list[str]:
         found = pending(setup, ["ner"], ["none"], num_trials=num_trials, num_seeds=3, ahead=True)
@@ -123,8 +123,8 @@ def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
 def test_results_of_different_models_are_not_mixed(
     setup: "Setup", tiny: Path, tmp_path: Path
 ) -> None:
-    from task_records import Fit
-    from task_report import write_report
+    from tasks.records import Fit
+    from tasks.report import write_report
 
     do_all(setup, ["none", "mix"], num_trials=1, num_seeds=2)
     same = shutil.copytree(tiny.parent, tmp_path / "same") / tiny.name
@@ -145,7 +145,7 @@ def test_results_of_different_models_are_not_mixed(
 
 
 def test_a_column_of_the_original_size(setup: "Setup", tmp_path: Path) -> None:
-    from task_report import write_report
+    from tasks.report import write_report
 
     document = tmp_path / "results.md"
     other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
@@ -167,7 +167,7 @@ def test_a_column_of_the_original_size(setup: "Setup", tmp_path: Path) -> None:
 
 
 def test_one_rule_for_the_chosen_trial() -> None:
-    from task_records import chosen_trial
+    from tasks.records import chosen_trial
 
     def records(*scores: float) -> list[dict[str, Any]]:
         return [{"trial": k, "metric": "f1", "dev": {"f1": s}} for k, s in enumerate(scores)]
@@ -181,9 +181,9 @@ def test_one_rule_for_the_chosen_trial() -> None:
 
 def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) -> None:
     """A trial of another run, however good, takes no seeds from the table."""
-    from task_plan import TASKS
-    from task_records import Fit
-    from task_report import write_report
+    from tasks.plan import TASKS
+    from tasks.records import Fit
+    from tasks.report import write_report
 
     do_all(setup, ["none"], num_trials=1, num_seeds=1)
     record = json.loads(Fit("ner", "none", 0).path(setup.work).read_text("utf-8"))
@@ -208,7 +208,7 @@ def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) 
     [([1.0, 2.0], "yes"), ([1.0, None], "not yet run"), ([None, -1.0], "**no**")],
 )
 def test_a_task_that_is_not_better_settles_it(gains: list[float | None], held: str) -> None:
-    from task_report import _all_better
+    from tasks.report import _all_better
 
     def compared(gain: float | None) -> Any:
         own = None if gain is None else Interval(gain, gain - 0.5, gain + 0.5)
@@ -218,7 +218,7 @@ def test_a_task_that_is_not_better_settles_it(gains: list[float | None], held: s
 
 
 def test_nothing_has_been_run(tmp_path: Path) -> None:
-    from task_report import write_report
+    from tasks.report import write_report
 
     write_report(tmp_path, tmp_path / "results.md", tmp_path / "tasks.json")
     text = (tmp_path / "results.md").read_text("utf-8")
@@ -231,7 +231,14 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
     [(["mix"], "nowhere does not exist"), (["none", "original"], "needs its biLM: --original")],
 )
 def test_a_model_that_is_not_there(columns: list[str], told: str, setup: "Setup") -> None:
-    script = [sys.executable, str(BENCHMARKS / "tasks.py"), "run", "--tasks", "ner", "--columns"]
+    script = [
+        sys.executable,
+        str(BENCHMARKS / "tasks" / "run.py"),
+        "run",
+        "--tasks",
+        "ner",
+        "--columns",
+    ]
     script += [*columns, f"--work={setup.work}", f"--data={setup.data}", "--elmo=nowhere"]
     done = subprocess.run(script, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -242,15 +249,15 @@ def test_a_model_that_is_not_there(columns: list[str], told: str, setup: "Setup"
 def test_a_killed_run_leaves_nobody_behind_and_goes_on(
     setup: "Setup", capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from task_fits import do_fit
-    from task_records import Fit
+    from tasks.fits import do_fit
+    from tasks.records import Fit
 
     long = replace(setup, changes=(*SMALL, *SHORT, "fit.epochs=40", "fit.patience=40"))
     options = {"--work": long.work, "--data": long.data, "--elmo": long.elmo, "--device": "cpu"}
     arguments = ["run", "--tasks", "ner", "--columns", "none", "--jobs", "2", "--trials", "1"]
     arguments += [str(part) for option in options.items() for part in option]
     arguments += [part for change in long.changes for part in ("--set", change)]
-    script = [sys.executable, str(BENCHMARKS / "tasks.py"), *arguments]
+    script = [sys.executable, str(BENCHMARKS / "tasks" / "run.py"), *arguments]
     run = subprocess.Popen(script, env=environment(), stdout=subprocess.DEVNULL)
     progress = long.work / "fits/ner/none/trial-0/seed-0/progress/progress.json"
     ends = time.monotonic() + 60
@@ -285,7 +292,7 @@ sys.exit({self.code})
 
 
 def run_sleeps(jobs: list[Sleep], setup: "Setup", most: int = 1, seconds: float = 60) -> bool:
-    from task_jobs import run_jobs
+    from tasks.jobs import run_jobs
 
     def find() -> list[Sleep]:
         seen = notes.read_text().split() if notes.exists() else []
@@ -303,8 +310,8 @@ def test_jobs_begin_in_their_order(setup: "Setup", tmp_path: Path) -> None:
 
 
 def test_what_takes_longest_comes_first(tmp_path: Path) -> None:
-    from task_jobs import FitJob, StudyJob, in_order
-    from task_records import Fit, Setup
+    from tasks.jobs import FitJob, StudyJob, in_order
+    from tasks.records import Fit, Setup
 
     fits = [FitJob(Fit(task, "mix", 0)) for task in ("ner", "srl", "pos")]
     fits.append(FitJob(Fit("nli", "mix", 0, 0, tested=True)))
@@ -322,8 +329,8 @@ def test_what_takes_longest_comes_first(tmp_path: Path) -> None:
 
 
 def test_studies_wait_for_what_the_table_fits_too(tmp_path: Path) -> None:
-    from task_jobs import FitJob, StudyJob, in_order
-    from task_records import Fit, Setup
+    from tasks.jobs import FitJob, StudyJob, in_order
+    from tasks.records import Fit, Setup
 
     setup = Setup(tmp_path)
     fits = [FitJob(Fit("srl", "none", 1)), FitJob(Fit("pos", "mix", 0))]
@@ -335,8 +342,8 @@ def test_studies_wait_for_what_the_table_fits_too(tmp_path: Path) -> None:
 
 
 def test_what_is_the_same_in_two_studies_is_fitted_once(tmp_path: Path) -> None:
-    from task_jobs import StudyJob, in_order
-    from task_records import Setup
+    from tasks.jobs import StudyJob, in_order
+    from tasks.records import Setup
 
     setup = Setup(tmp_path)
     studies = [
@@ -373,7 +380,7 @@ def test_when_the_time_is_over(setup: "Setup", tmp_path: Path) -> None:
 
 
 def test_recipes_are_among_what_is_tried() -> None:
-    from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
+    from tasks.plan import COLUMNS, RECIPES, TASKS, recipe_for
 
     from elmox.tasks.recipe import task_recipe
 
@@ -391,8 +398,8 @@ def test_recipes_are_among_what_is_tried() -> None:
 
 
 def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:
-    from task_fits import do_fit
-    from task_records import Fit
+    from tasks.fits import do_fit
+    from tasks.records import Fit
 
     with pytest.raises(ElmoxError, match="is no folder: say with --data"):
         do_fit(Fit("ner", "none", 0), replace(setup, data=tmp_path / "nowhere"))
@@ -403,7 +410,7 @@ def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason=f"no corpora at {CORPORA} (set ELMOX_SHARED)")
 def test_the_corpora_are_read(tmp_path: Path) -> None:
-    from task_data import corpus_files
+    from tasks.corpora import corpus_files
 
     from elmox.tasks.registry import find_task
 
@@ -432,9 +439,9 @@ def test_wrong_arguments(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from tasks import main
+    from tasks.run import main
 
-    monkeypatch.setattr(sys, "argv", ["tasks.py", *arguments])
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code not in (0, None)

@@ -17,7 +17,7 @@ from task_runs import ROOT, call, do_all, write_layers_study
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from task_records import Setup
+    from tasks.records import Setup
 
 PICTURE = "<svg><g><path d='M 0 0'/></g></svg>"
 RECORD = "results/ner/mix/trial-0.json"
@@ -58,9 +58,9 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile
 
 
 def test_a_report_is_made_of_what_was_kept(setup: "Setup", tiny: Path, tmp_path: Path) -> None:
-    from task_jobs import StudyJob
-    from task_records import pending, recipe_values
-    from task_studies import setup_path
+    from tasks.jobs import StudyJob
+    from tasks.records import pending, recipe_values
+    from tasks.studies import setup_path
 
     def report(work: Path, name: str) -> dict[str, bytes | None]:
         folder = tmp_path / name
@@ -105,7 +105,7 @@ def test_a_report_is_made_of_what_was_kept(setup: "Setup", tiny: Path, tmp_path:
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    from task_archive import keep, restore
+    from tasks.archive import keep, restore
 
     first, second = tmp_path / "first.tar.xz", tmp_path / "second.tar.xz"
     path = write_records(tmp_path / "work", dev=90.123456789012345, test=float("nan"))
@@ -134,7 +134,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_no_absolute_path_is_kept(value: object, kept: object, tmp_path: Path) -> None:
-    from task_archive import keep
+    from tasks.archive import keep
 
     write_records(tmp_path, value=value)
     keep(tmp_path, tmp_path / "x.tar.xz")
@@ -143,7 +143,7 @@ def test_no_absolute_path_is_kept(value: object, kept: object, tmp_path: Path) -
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    from task_archive import keep, restore
+    from tasks.archive import keep, restore
 
     path = write_records(tmp_path / "work", dev=1)
     write_layers_study(tmp_path / "work")
@@ -156,7 +156,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_no_record_is_lost_by_a_report(tmp_path: Path) -> None:
-    from task_archive import check_nothing_is_lost, keep
+    from tasks.archive import check_nothing_is_lost, keep
 
     path, kept = write_records(tmp_path / "work", dev=1), tmp_path / "x.tar.xz"
     write_layers_study(tmp_path / "work")
@@ -203,7 +203,7 @@ def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> Non
 def test_what_no_report_keeps_is_refused(
     member: tarfile.TarInfo, told: str, tmp_path: Path
 ) -> None:
-    from task_archive import restore
+    from tasks.archive import restore
 
     path, work = tmp_path / "x.tar.xz", tmp_path / "folder" / "work"
     path.write_bytes(packed((entry(RECORD), b"{}"), (member, b"")))
@@ -215,7 +215,7 @@ def test_what_no_report_keeps_is_refused(
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
-    from task_archive import keep, restore
+    from tasks.archive import keep, restore
 
     path, work = tmp_path / "x.tar.xz", tmp_path / "restored"
     write_records(tmp_path / "work", dev=1)

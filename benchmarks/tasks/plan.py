@@ -74,7 +74,7 @@ class TaskPlan:
     Attributes:
         name: as `elmox fit` has it.
         title, metric: as tables have them.
-        corpus: as `task_data.SOURCES` has it.
+        corpus: as `corpora.SOURCES` has it.
         data: the corpus, as tables have it.
         differs: what is not as in the paper.
         trials: settings to try.

@@ -13,10 +13,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from task_commands import without_absolute_paths
-
 from elmox.errors import ElmoxError
 from elmox.io.files import atomic_write, read_json, write_together
+from tasks.commands import without_absolute_paths
 
 # None begins with a dot: those are half-written files, of a process that was killed.
 _NAME = re.compile(
@@ -56,7 +55,7 @@ def check_nothing_is_lost(work: Path, path: Path) -> None:
     if lost:
         raise ElmoxError(
             f"{path} has {len(lost)} records that {work} lacks, {lost[0]} is the first: restore "
-            "them (tasks.py restore), or keep the new ones elsewhere (--records)"
+            "them (run.py restore), or keep the new ones elsewhere (--records)"
         )
 
 
@@ -107,14 +106,12 @@ def _contents(path: Path) -> dict[str, bytes]:
         with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
             return {own.name: _content(tar, own, path) for own in tar}
     except FileNotFoundError:
-        raise ElmoxError(
-            f"{path} does not exist: give the --records of `tasks.py report`"
-        ) from None
+        raise ElmoxError(f"{path} does not exist: give the --records of `run.py report`") from None
     except OSError as error:
         raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
     except (lzma.LZMAError, tarfile.TarError) as error:
         raise ElmoxError(
-            f"{path} is damaged or cut short ({error}), expected a .tar.xz as `tasks.py report` "
+            f"{path} is damaged or cut short ({error}), expected a .tar.xz as `run.py report` "
             "writes it: nothing was unpacked, get the file again"
         ) from error
 
@@ -127,6 +124,6 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes
         kind = "the file" if member.isreg() else "a folder, link or device,"
         raise ElmoxError(
             f"{path} holds {kind} {member.name!r}, expected only files {_NAMES}: nothing was "
-            "unpacked, take an archive of `tasks.py report`"
+            "unpacked, take an archive of `run.py report`"
         )
     return file.read()

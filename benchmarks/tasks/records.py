@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from task_data import DATA, Files, corpus_files
-from task_encoders import elmo_digest, minilm_digest
-from task_plan import COLUMNS, RECIPES, TASKS, recipe_for
-
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
 from elmox.tasks.recipe import TaskRecipe, recipe_from_dict, task_recipe
+from tasks.corpora import DATA, Files, corpus_files
+from tasks.encoders import elmo_digest, minilm_digest
+from tasks.plan import COLUMNS, RECIPES, TASKS, recipe_for
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def check_made_with(
         path: the record's, for the message.
         record: of a fit or a study, with its `recipe` and `encoder`.
         recipe: what it would be made with now.
-        encoder: as `task_plan.Column` has it.
+        encoder: as `plan.Column` has it.
     """
     made_with = recipe_from_dict(record["recipe"], str(path))
     if _comparable(made_with) != _comparable(recipe):

@@ -27,10 +27,10 @@ def write_ewt(data: Path) -> None:
 
 
 def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
-    from task_jobs import StudyJob
-    from task_records import Setup
-    from task_report import write_report
-    from task_studies import do_study, do_variant, variants_of
+    from tasks.jobs import StudyJob
+    from tasks.records import Setup
+    from tasks.report import write_report
+    from tasks.studies import do_study, do_variant, variants_of
 
     work, data = tmp_path / "work", tmp_path / "data"
     write_ewt(data)
@@ -59,7 +59,9 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
         text = path.read_text("utf-8")
         assert str(tmp_path) not in text
         assert str(tiny.parent) not in text
-    shown = "python benchmarks/tasks.py run --tasks pos --columns none --studies layers --trials 1 "
+    shown = (
+        "python benchmarks/tasks/run.py run --tasks pos --columns none --studies layers --trials 1 "
+    )
     shown += "--seeds 1 --jobs 2 --device cpu --work=work --data data --elmo"
     page = files[0].read_text("utf-8")
     assert f"- command: `{shown}" in page
@@ -84,8 +86,8 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
 
 def test_what_a_study_shares_with_the_table_is_waited_for(tiny: Path, tmp_path: Path) -> None:
     """Two processes would fit in one folder: a variant's, or the study's when it reads them all."""
-    from task_jobs import FitJob, StudyJob, in_order
-    from task_records import Fit, Setup
+    from tasks.jobs import FitJob, StudyJob, in_order
+    from tasks.records import Fit, Setup
 
     setup = Setup(tmp_path, data=tmp_path, elmo=str(tiny), device="cpu", changes=CHANGES)
     whole = StudyJob("pos", "layers", 1)
@@ -99,9 +101,9 @@ def test_what_a_study_shares_with_the_table_is_waited_for(tiny: Path, tmp_path: 
 
 def test_shares_that_are_left_out_are_not_waited_for(tiny: Path, tmp_path: Path) -> None:
     """Jobs know no data and fit all shares; the table has those that are different examples."""
-    from task_jobs import StudyJob
-    from task_records import Setup
-    from task_studies import do_study, do_variant, variants_of
+    from tasks.jobs import StudyJob
+    from tasks.records import Setup
+    from tasks.studies import do_study, do_variant, variants_of
 
     write_ewt(tmp_path / "data")
     setup = Setup(
@@ -120,7 +122,7 @@ def test_shares_that_are_left_out_are_not_waited_for(tiny: Path, tmp_path: Path)
 
 
 def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> None:
-    from task_report import write_report
+    from tasks.report import write_report
 
     write_layers_study(tmp_path / "work")
     write_report(tmp_path / "work", tmp_path / "results.md", tmp_path / "tasks.json")
@@ -151,22 +153,22 @@ def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> Non
     ],
 )
 def test_no_absolute_path_is_shown(text: str, shown: str) -> None:
-    from task_commands import without_absolute_paths
+    from tasks.commands import without_absolute_paths
 
     assert without_absolute_paths(text) == shown
 
 
 def test_a_command_can_be_run_again() -> None:
-    from task_commands import shown_command
+    from tasks.commands import shown_command
 
     arguments = ["run", "--work", "/srv/a b", "--set", 'elmo.model="/srv/x"']
-    expected = """python benchmarks/tasks.py run --work 'a b' --set 'elmo.model="x"'"""
+    expected = """python benchmarks/tasks/run.py run --work 'a b' --set 'elmo.model="x"'"""
     assert shown_command(arguments) == expected
 
 
 def test_the_papers_own_mean() -> None:
     """Six tasks of Table 1: SQuAD, SNLI, SRL, coreference, NER, SST-5."""
-    from task_summary import paper_reduction
+    from tasks.summary import paper_reduction
 
     pairs = ((81.1, 85.8), (88.0, 88.7), (81.4, 84.6), (67.2, 70.4), (90.15, 92.22), (51.4, 54.7))
     shares = [100 * (after - before) / (100 - before) for before, after in pairs]

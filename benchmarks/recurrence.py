@@ -5,7 +5,7 @@ tagger's (200 cells) or a parser's (400) beside cuDNN's of packed rows; a stack 
 highways is that of semantic roles, beside a loop over steps in torch. Taken in turns; the median of
 the host's time until the GPU has done all of it.
 
-    python benchmarks/task_lstm.py
+    python benchmarks/recurrence.py
 """
 
 import argparse
@@ -84,16 +84,16 @@ def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--out", type=Path, default=RESULTS / "task_lstm.md")
+    parser.add_argument("--out", type=Path, default=RESULTS / "recurrence.md")
     args = parser.parse_args()
     device = torch.device("cuda")
     reason = "no GPU" if not torch.cuda.is_available() else why_not_triton(torch.ones(1).to(device))
     if reason is not None:
-        sys.exit(f"task_lstm.py: our kernels cannot be used here: {reason}")
+        sys.exit(f"recurrence.py: our kernels cannot be used here: {reason}")
     lines = [
         "# The tasks' LSTMs on a GPU",
         "",
-        f"`python benchmarks/task_lstm.py --repeats {args.repeats}`: milliseconds of an update,",
+        f"`python benchmarks/recurrence.py --repeats {args.repeats}`: milliseconds of an update,",
         f"the way there and all gradients, of rows of 5 to {LONGEST} words. Torch's is cuDNN's,",
         f"with highways a loop. {machine_line(machine_facts(device))}.",
         "",

@@ -7,17 +7,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from task_counts import intervals
-from task_encoders import Use, check_same_encoders
-from task_plan import COLUMNS, STUDIED, STUDIES, TASKS, TaskPlan
-from task_records import Fit, chosen_trial, digest_in
-from task_studies import setup_path, table_path
-
 from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
 from elmox.probes.bootstrap import Interval
 from elmox.tasks.fit.ablation import Ablation
+from tasks.counts import intervals
+from tasks.encoders import Use, check_same_encoders
+from tasks.plan import COLUMNS, STUDIED, STUDIES, TASKS, TaskPlan
+from tasks.records import Fit, chosen_trial, digest_in
+from tasks.studies import setup_path, table_path
 
 WITHOUT, BARE, MIX, ORIGINAL = "none", "layer0", "mix", "original"
 OTHERS = ("minilm-mix", "minilm-top")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from task_plan import TASKS
-from task_records import Fit, Setup
-from task_studies import (
+from tasks.plan import TASKS
+from tasks.records import Fit, Setup
+from tasks.studies import (
     fits_folder,
     fits_path,
     is_study_done,
@@ -26,7 +26,7 @@ from task_studies import (
 if TYPE_CHECKING:
     from elmox.tasks.fit.ablation import Study
 
-SCRIPT = Path(__file__).with_name("tasks.py")
+SCRIPT = Path(__file__).with_name("run.py")
 TICK = 0.2  # seconds between looks at the processes
 
 

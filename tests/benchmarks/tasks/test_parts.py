@@ -28,7 +28,7 @@ def test_interval_of_an_accuracy(level: float, low: float, high: float) -> None:
 
     Drawn twice, once or not at all, at odds of 1, 2 and 1, it makes a difference of 100, 50 or 0.
     """
-    from task_counts import intervals
+    from tasks.counts import intervals
 
     systems: Systems = {"a": [[[1, 1], [0, 1]]], "b": [[[0, 1], [0, 1]]]}
     found = intervals("pos", systems, [("a", "b"), ("b", "a")], level=level)
@@ -44,7 +44,7 @@ def test_interval_of_an_f1_over_seeds(level: float, low: float, high: float) -> 
 
     Of draws with the first sentence twice both have 100; with the second twice, 0 and 100.
     """
-    from task_counts import intervals
+    from tasks.counts import intervals
 
     systems: Systems = {
         "a": [[[1, 1, 1], [0, 1, 1]], [[1, 1, 1], [1, 1, 1]]],
@@ -55,7 +55,7 @@ def test_interval_of_an_f1_over_seeds(level: float, low: float, high: float) -> 
 
 
 def test_the_same_against_itself() -> None:
-    from task_counts import intervals
+    from tasks.counts import intervals
 
     counts = [[float(i % 2), 1.0] for i in range(30)]
     found = intervals("nli", {"a": [counts], "b": [counts]}, [("a", "b")], samples=200)["a", "b"]
@@ -70,7 +70,7 @@ def _sentence(heads: tuple[int, ...], deprels: tuple[str, ...]) -> TreebankSente
 
 def test_counts_add_up_to_the_score() -> None:
     """`counts_of` refuses counts whose sum has another score than the task gives."""
-    from task_counts import counts_of
+    from tasks.counts import counts_of
 
     from elmox.tasks.data.columns import TaggedSentence
     from elmox.tasks.parsing.task import Parse
@@ -97,7 +97,7 @@ def test_counts_add_up_to_the_score() -> None:
 
 
 def test_counts_of_roles_and_entities() -> None:
-    from task_counts import counts_of
+    from tasks.counts import counts_of
 
     from elmox.tasks.coref.task import Coreference
     from elmox.tasks.data.documents import Document
@@ -124,7 +124,7 @@ def _pack(path: Path, files: dict[str, str]) -> None:
 
 
 def test_every_tenth_sentence_is_dev(tmp_path: Path) -> None:
-    from task_data import corpus_files
+    from tasks.corpora import corpus_files
 
     folder = tmp_path / "data" / "chunking_conll2000"
     folder.mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_every_tenth_sentence_is_dev(tmp_path: Path) -> None:
 
 
 def test_documents_are_split_by_name(tmp_path: Path) -> None:
-    from task_data import corpus_files
+    from tasks.corpora import corpus_files
 
     from elmox.tasks.data.conll2012 import read_conll2012
 
@@ -157,7 +157,7 @@ def test_documents_are_split_by_name(tmp_path: Path) -> None:
 
 
 def test_questions_with_an_answer(tmp_path: Path) -> None:
-    from task_data import corpus_files
+    from tasks.corpora import corpus_files
 
     from elmox.tasks.qa.squad import read_squad
 
@@ -225,7 +225,7 @@ def minilm(tmp_path: Path) -> Path:
 
 
 def open_minilm(folder: Path) -> Any:
-    from minilm import MiniLm
+    from tasks.minilm import MiniLm
 
     return MiniLm(folder, torch.device("cpu"))
 
@@ -245,7 +245,7 @@ def open_minilm(folder: Path) -> Any:
     ],
 )
 def test_words_are_cut_into_pieces(word: str, pieces: list[str]) -> None:
-    from minilm import WordPiece
+    from tasks.minilm import WordPiece
 
     assert [VOCABULARY[i] for i in WordPiece(VOCABULARY).pieces(word)] == pieces
 
@@ -292,7 +292,7 @@ def test_the_encoder_gives_what_bert_gave(minilm: Path) -> None:
 
 def test_digest_of_another_minilm(minilm: Path, tmp_path: Path) -> None:
     """What a fit on its layers notes is what results are compared by."""
-    from task_records import Setup
+    from tasks.records import Setup
 
     here = Setup(tmp_path, minilm=minilm).digest("minilm")
     assert here == open_minilm(minilm).digest
@@ -319,8 +319,8 @@ def test_the_encoder_is_berts(minilm: Path) -> None:
 
 
 def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
-    from minilm import MiniLmSession, write_layers
     from tagged_files import NAMES, write_columns
+    from tasks.minilm import MiniLmSession, write_layers
 
     from elmox.tasks.recipe import task_recipe
 

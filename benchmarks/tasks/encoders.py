@@ -17,7 +17,7 @@ class Use(NamedTuple):
 
     Attributes:
         where: the result, for people.
-        encoder: as `task_plan.Column` has it.
+        encoder: as `plan.Column` has it.
         digest: of the encoder; None without one.
     """
 
@@ -51,6 +51,7 @@ def elmo_digest(name: str) -> str:
 def minilm_digest(folder: Path | None) -> str:
     """Of MiniLM in a folder; None for that of the installed package."""
     import torch
-    from minilm import MiniLm, minilm_folder
+
+    from tasks.minilm import MiniLm, minilm_folder
 
     return MiniLm(minilm_folder(folder), torch.device("cpu")).digest

@@ -12,13 +12,13 @@ from shell import environment
 
 from elmox.kernels.availability import FORCE
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "task_lstm.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "recurrence.py"
 
 
 @pytest.mark.parametrize("kind", ["bidirectional", "eight with highways"])
 def test_a_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    from task_lstm import row_of
+    from recurrence import row_of
 
     monkeypatch.delenv(FORCE, raising=False)
     row = row_of(kind, 4, 3, torch.device("cpu"), repeats=2)
@@ -39,5 +39,5 @@ def test_without_a_gpu(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr == "task_lstm.py: our kernels cannot be used here: no GPU\n"
+    assert done.stderr == "recurrence.py: our kernels cannot be used here: no GPU\n"
     assert not (tmp_path / "table.md").exists()

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from minilm import MiniLmSession, minilm_folder
-from task_counts import counts_of
-from task_plan import COLUMNS, TASKS
-from task_records import Fit, Setup, recipe_values
 
 from elmox.bench.machine import machine_facts
 from elmox.elmo import resolve_device
 from elmox.io.files import atomic_write, read_json
 from elmox.tasks.fit.session import SeedResult, TaskSession
+from tasks.counts import counts_of
+from tasks.minilm import MiniLmSession, minilm_folder
+from tasks.plan import COLUMNS, TASKS
+from tasks.records import Fit, Setup, recipe_values
 
 MB = 10**6
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from machine import ROOT
 
+SCRIPT = "benchmarks/tasks/run.py"
+
 # Where a word, a dot or a colon comes before the slash, it is a relative path or an address.
 _ABSOLUTE = re.compile(r"""(?<![\w.~:/\\])(?:[A-Za-z]:[\\/]|/)[^\s'"`,;|)\]]+""")
 
@@ -22,7 +24,12 @@ def _relative(path: str) -> str:
     return re.split(r"[\\/]+", path.rstrip("/\\"))[-1]
 
 
+def with_current_script(text: str) -> str:
+    """Replace the script's former path, which older records have, so that commands can be run."""
+    return text.replace("python benchmarks/tasks.py ", f"python {SCRIPT} ")
+
+
 def shown_command(arguments: Sequence[str]) -> str:
-    """The command line of `tasks.py` with these arguments, without absolute paths."""
+    """The command line of `run.py` with these arguments, without absolute paths."""
     shown = [without_absolute_paths(own) for own in arguments]
-    return f"python benchmarks/tasks.py {shlex.join(shown)}"
+    return f"python {SCRIPT} {shlex.join(shown)}"
