@@ -196,7 +196,7 @@ def cnn(
 
 @verb(
     "elmox bench train recipes/tiny.toml --windows 2 --window-steps 2",
-    "elmox bench train recipes/tiny.toml --data data/mine --windows 2 --window-steps 2",
+    "elmox bench train recipes/tiny.toml --data data/tiny --windows 2 --window-steps 2",
 )
 def train(
     recipe: RecipeArgument,
@@ -285,9 +285,9 @@ def embed(
 
 
 def _device(device: str | None) -> "torch.device":
-    from elmox.training.distributed import checked_device
+    from elmox.elmo import resolve_device
 
-    return checked_device(device)
+    return resolve_device(device)
 
 
 app = verb_group(

@@ -40,9 +40,7 @@ def command(
             callback=_above_zero,
         ),
     ] = 25.0,
-    seconds: Annotated[
-        float, typer.Option(help="How long to measure.", callback=_above_zero)
-    ] = 5.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure.", callback=_above_zero)] = 5.0,
     *,
     run: RunOptions,
 ) -> None:

@@ -35,7 +35,7 @@ def command(
 
     DIR/best is the model with the lowest held-out perplexity, DIR/last the latest one. After an
     interruption of any kind, the same command with --resume continues exactly from the last
-    checkpoint. On several GPUs: torchrun --nproc-per-node N -m elmox train ...
+    checkpoint. On several GPUs: torchrun --nproc-per-node N -m elmox train RECIPE --out DIR
     """
     from elmox.training.loop import train
     from elmox.training.recipe import read_recipe
