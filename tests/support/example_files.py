@@ -1,6 +1,5 @@
 """The files that the examples of the docs and of `--help` speak of: tiny models and texts."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +46,6 @@ def write_example_files(folder: Path) -> None:
     lm.elmo().save_pretrained(folder / "trained-model")
     lm.softmax.rename(folder / "softmax_weights.hdf5")
     lm.vocab.rename(folder / "softmax_vocab.txt")
-    shutil.copytree(ROOT / "recipes", folder / "recipes")
     write_treebank(folder)
     write_sense_data(folder)
     write_columns(folder / "names.txt", NAMES)

@@ -24,7 +24,8 @@ class PlaceName(StrEnum):
 
 
 @verb(
-    "elmox fit ner --train names.txt --dev names.txt --out runs/names-2 --set fit.epochs=2",
+    "elmox fit ner --train names.txt --dev names.txt --out runs/ner --recipe ner "
+    "--set fit.epochs=1",
     "elmox fit ner --train names.txt --dev names.txt --out runs/plain --elmo none "
     "--set fit.epochs=1",
 )

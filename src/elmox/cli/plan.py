@@ -23,8 +23,8 @@ def _above_zero(value: float) -> float:
 
 
 @verb(
-    "elmox plan recipes/tiny.toml --seconds 1",
-    "elmox plan recipes/tiny.toml --seconds 1 --devices 8 --bandwidth 300",
+    "elmox plan tiny --seconds 1",
+    "elmox plan tiny --seconds 1 --devices 8 --bandwidth 300",
 )
 def command(
     recipe: RecipeArgument,

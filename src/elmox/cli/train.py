@@ -10,16 +10,19 @@ import typer
 from elmox.cli.interruption import RESUME, resumable
 from elmox.cli.options import OutDirectory, RunOptions, Settings
 from elmox.cli.verb import verb
+from elmox.recipes import recipe_names
 
 if TYPE_CHECKING:
     from elmox.training.loop import Outcome
 
-RecipeArgument: TypeAlias = Annotated[Path, typer.Argument(help="A TOML file.")]
+RecipeArgument: TypeAlias = Annotated[
+    str, typer.Argument(help=f"One of {', '.join(recipe_names())}, or the path of a TOML file.")
+]
 
 
 @verb(
-    "elmox train recipes/tiny.toml --out runs/mine --set train.max_steps=20",
-    "elmox train recipes/tiny.toml --out runs/mine --set train.max_steps=20 --resume",
+    "elmox train tiny --out runs/mine --set train.max_steps=20",
+    "elmox train tiny --out runs/mine --set train.max_steps=20 --resume",
 )
 def command(
     recipe: RecipeArgument,
