@@ -107,6 +107,23 @@ class OutputExists(ArgumentError):
         )
 
 
+class RunExists(ArgumentError):
+    """A directory holds a run already, and continuing it was not requested.
+
+    Attributes:
+        path: the directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Recommend `resume=True` or another directory."""
+        self.path = path
+        super().__init__(
+            "{} holds a run already: continue it with {}, or choose another directory",
+            path,
+            Argument("resume", True),
+        )
+
+
 class NothingHeldOut(ArgumentError):
     """Text has too few documents to hold out every N-th one.
 
@@ -126,6 +143,10 @@ class NothingHeldOut(ArgumentError):
             Argument("hold_out"),
             Argument("valid"),
         )
+
+
+class UnreadableFile(ElmoxError):
+    """A file that is missing, damaged, of the wrong kind or not UTF-8."""
 
 
 class NothingToLearn(ElmoxError):

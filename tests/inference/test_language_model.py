@@ -371,7 +371,7 @@ def test_broken_directories(lm: TinyLm, tmp_path: Path, change: str, says: str) 
         ({"position": -1}, "position -1"),
         ({"position": 1, "k": 0}, "k=0"),
         ({"position": 1, "direction": "up"}, "direction='up'"),
-        ({}, "0 tokens of the sentence are ___"),
+        ({}, "no gap ___"),
     ],
 )
 def test_wrong_predictions(elmo: Elmo, arguments: dict[str, Any], says: str) -> None:
@@ -386,7 +386,7 @@ def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
         elmo.evaluate([[], []])
     with pytest.raises(ElmoxError, match="num_rows=0"):
         elmo.evaluate([["a"]], num_rows=0)
-    with pytest.raises(ElmoxError, match="batch_tokens=0"):
+    with pytest.raises(ElmoxError, match="batch_tokens is 0"):
         elmo.score([["a"]], batch_tokens=0)
     with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
         elmo.score([["a"], ["b", 3]])  # type: ignore[list-item]

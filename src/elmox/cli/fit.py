@@ -1,7 +1,5 @@
-"""`elmox fit`: a task's model from labeled data, on top of a biLM."""
+"""`elmox fit`: a task model from labeled data, on top of a biLM."""
 
-import json
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -10,22 +8,9 @@ from typing import Annotated
 import typer
 
 from elmox.cli.interruption import resumable
-from elmox.cli.model_options import Device, Json
-from elmox.cli.task_options import (
-    Cache,
-    DevFile,
-    ElmoModel,
-    RecipeFile,
-    Seeds,
-    Task,
-    TaskSettings,
-    TestFile,
-    TrainFile,
-    check_data,
-    chosen_recipe,
-    log,
-    setting,
-)
+from elmox.cli.options import OutDirectory, RunOptions
+from elmox.cli.task_options import FitOptions, TaskArgument, setting
+from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 
@@ -38,25 +23,28 @@ class PlaceName(StrEnum):
     both = "both"
 
 
+@verb(
+    "elmox fit ner --train names.txt --dev names.txt --out runs/ner --recipe ner "
+    "--set fit.epochs=1",
+    "elmox fit ner --train names.txt --dev names.txt --out runs/plain --elmo none "
+    "--set fit.epochs=1",
+)
 def command(
-    task: Task,
-    train: TrainFile,
-    dev: DevFile,
-    out: Annotated[Path, typer.Option(help="The run's directory.", show_default=False)],
-    test: TestFile = None,
-    recipe: RecipeFile = None,
-    elmo: ElmoModel = None,
+    task: TaskArgument,
+    out: OutDirectory,
     layers: Annotated[
-        str | None, typer.Option(help="mix (the default), top, or one layer's number.")
+        str | None,
+        typer.Option(metavar="LAYERS", help="mix (the default), top, or the index of one layer."),
     ] = None,
     place: Annotated[
         PlaceName | None,
         typer.Option(
-            help="Where ELMo joins the task's network; middle needs two layers in head.hidden."
+            help="Where ELMo joins the task's network; coref needs two layers in head.hidden for "
+            "middle."
         ),
     ] = None,
     penalty: Annotated[
-        float | None, typer.Option("--lambda", help="Weight of the mix's L2 penalty.")
+        float | None, typer.Option("--lambda", help="Weight of the L2 penalty of the mix.")
     ] = None,
     finetune: Annotated[
         bool,
@@ -66,59 +54,44 @@ def command(
     ] = False,
     vectors: Annotated[
         Path | None,
-        typer.Option(
-            help="Static word vectors to add, in GloVe's or word2vec's text format.",
-            show_default=False,
-        ),
+        typer.Option(help="Also use static word vectors: a text file of GloVe or word2vec."),
     ] = None,
-    seeds: Seeds = 1,
-    settings: TaskSettings = None,
-    cache: Cache = None,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    data: FitOptions,
+    run: RunOptions,
 ) -> None:
-    """Fit a task's model on labeled data.
+    """Fit a task model on labeled data.
 
-    ELMo's layers are computed once for each file and cached; only the mix and the task's network
-    are trained, unless --finetune is given. An interrupted fit continues when the same command is
-    given again.
+    ELMo's layers are computed once per file and cached. Only the mix and the task's own network are
+    trained, unless --finetune is given. An interrupted fit continues when it is run again.
     """
     from elmox.tasks.fit.api import fit
 
-    check_data(train, dev, test)
-    changes = list(settings or ())
-    if vectors is not None:
-        changes.append(setting("words", "vectors", str(vectors)))
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
-        raise ElmoxError(f"--layers {layers}: expected mix, top, or a layer's number")
-    chosen = chosen_recipe(
-        recipe,
-        changes,
-        model=elmo,
+        raise ElmoxError(f"--layers {layers}: expected mix, top, or the index of a layer")
+    recipe = data.read_recipe(
+        *([] if vectors is None else [setting("words", "vectors", str(vectors))]),
         layers=int(layers) if layers is not None and layers.isdecimal() else layers,
         place=place,
         penalty=penalty,
-        finetune=finetune or None,  # without the flag the recipe decides
+        finetune=finetune or None,  # otherwise the recipe decides
     )
-    if not chosen.elmo.is_used and (layers or place or penalty is not None):
-        raise ElmoxError("--elmo none: --layers, --place and --lambda need an ELMo, leave them out")
+    if not recipe.elmo.is_used and (layers or place or penalty is not None):
+        raise ElmoxError(
+            "--elmo none: leave out --layers, --place and --lambda, which only apply to ELMo"
+        )
     with resumable():
         results = fit(
             task.value,
-            train,
-            dev,
-            test,
+            data.train,
+            data.dev,
+            data.test,
             out=out,
-            recipe=chosen,
-            seeds=seeds,
-            device=device,
-            cache=cache,
-            log=log,
-            show_progress_bar=sys.stderr.isatty(),
+            recipe=recipe,
+            seeds=data.seeds,
+            device=run.device,
+            cache=data.cache,
+            log=run.log,
+            show_progress_bar=run.show_progress_bar,
         )
-    if as_json:
-        typer.echo(json.dumps(asdict(results)))
-        return
-    for line in results.summary():
-        typer.echo(line)
-    typer.echo(f"model {results.model}")
+    run.result(asdict(results), [*results.summary(), f"model {results.model}"])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import Device, Json, Raw, TaskElmo, Tokenized
+from elmox.cli.options import RunOptions, TaskElmo, TextOptions
+from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
@@ -18,21 +19,20 @@ if TYPE_CHECKING:
 INPUTS_AT_ONCE = 1000
 
 
+@verb(
+    "elmox tag runs/names/seed-0/model text.txt",
+    "elmox tag runs/names/seed-0/model lines.jsonl",
+)
 def command(
-    model: Annotated[
-        Path, typer.Argument(help="A model that elmox fit has made.", show_default=False)
-    ],
+    model: Annotated[Path, typer.Argument(help="A model made by elmox fit.")],
     text: Annotated[
         str,
         typer.Argument(
             metavar="TEXT",
             help="Running text, or with --tokenized a tokenized sentence per line; .jsonl with the "
-            "task's inputs; plain or compressed (.gz, .xz, .bz2); - for stdin.",
-            show_default=False,
+            "task's inputs; plain or compressed (.gz, .xz, .bz2, .zst); - for stdin.",
         ),
     ],
-    tokenized: Tokenized = False,
-    raw: Raw = False,
     json_lines: Annotated[
         bool,
         typer.Option(
@@ -41,30 +41,32 @@ def command(
         ),
     ] = False,
     elmo: TaskElmo = None,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    run: RunOptions,
 ) -> None:
-    """Apply a fitted model: a word and its tag per line, a blank line after each sentence.
+    """Apply a fitted task model to text.
 
-    The output is JSON lines with --json, for JSON lines as input, and for tasks that predict more
-    than tags: one line for each sentence, document or question. A blank line ends a document.
+    Prints one word and its tag per line, and a blank line after each sentence. With --json, for
+    JSON lines, and for tasks whose predictions are more than tags, prints one JSON line per
+    sentence, document or question. For models of documents (coref), a blank line ends a document.
     """
+    from elmox.io.text_files import check_text
     from elmox.tasks.predictor import TaskPredictor
-    from elmox.text.lines import check_source, line_format
 
-    if tokenized and json_lines:
+    if lines.tokenized and json_lines:
         raise ElmoxError(
             "--tokenized and --json-lines: the key of a JSON line says whether it is running text "
             "(text) or tokens (tokens), leave out --tokenized"
         )
-    check_source(text)
-    predictor = TaskPredictor.from_pretrained(model, elmo=elmo, device=device)
-    format: LineFormat = "jsonl" if json_lines else line_format(text, tokenized)
+    check_text(text)
+    predictor = TaskPredictor.from_pretrained(model, elmo=elmo, device=run.device)
+    format: LineFormat = "jsonl" if json_lines else lines.line_format(text)
     inputs = _inputs(predictor, text, format)
     for chunk in iter(lambda: list(islice(inputs, INPUTS_AT_ONCE)), []):
         for one, output in zip(chunk, predictor.predict_inputs(chunk), strict=True):
             values = one.extra | output.to_dict()
-            if as_json or format == "jsonl" or "tags" not in values:
+            if run.as_json or format == "jsonl" or "tags" not in values:
                 typer.echo(json.dumps(values, ensure_ascii=False))
             elif values["tokens"]:  # columns have no empty sentences
                 typer.echo(_columns(values))
@@ -73,7 +75,8 @@ def command(
 def _inputs(predictor: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["TaskInput"]:
     """Yield the inputs of a text."""
     from elmox.io.json_lines import parse_json_lines
-    from elmox.text.lines import STDIN, read_lines, text_lines
+    from elmox.io.text_files import STDIN
+    from elmox.text.lines import read_lines, text_lines
 
     task = predictor.task
     name = text

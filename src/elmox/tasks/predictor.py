@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
-from elmox.elmo import Elmo, resolve_device
+from elmox.elmo import Elmo
 from elmox.errors import Argument, ArgumentError, ElmoxError
+from elmox.inference.device import resolve_device
 from elmox.tasks.base import TaskOutput
 from elmox.tasks.data.batches import TaskData, distinct_sentences, predict_all
 from elmox.tasks.model import TaskModel, read_model
 from elmox.text.batches import in_chunks
 from elmox.text.tokenize import get_tokenizer
-from elmox.vectors.embed import model_digest
 
 WORDS_AT_ONCE = 2**15  # whose layers are held in memory
 
@@ -81,7 +81,7 @@ class TaskPredictor:
                 )
             return cls(model, None)
         bilm = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(torch_device))
-        if model_digest(bilm) != used.digest:
+        if bilm.digest() != used.digest:
             raise ArgumentError(
                 "{} was fitted with another biLM than {}: give the one it was fitted with as {}",
                 path,

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
 from elmox.io.settings import above, at_least, change_setting, rate, read_settings, share
+from elmox.recipes import find_recipe
 
 NO_ELMO = "none"
 NUM_SEEDS = 2**32  # seeds are 0 to NUM_SEEDS - 1
@@ -180,8 +181,15 @@ def by_name(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def task_recipe(path: Path | None = None, changes: Changes = ()) -> TaskRecipe:
-    """Return the defaults or a recipe file, with changes applied."""
+def task_recipe(recipe: str | Path | None = None, changes: Changes = ()) -> TaskRecipe:
+    """Return a recipe with changes applied.
+
+    Args:
+        recipe: the path of a TOML file, or the name of a task whose recipe comes with elmox: "pos".
+            None for the defaults.
+        changes: settings to change.
+    """
+    path = None if recipe is None else find_recipe(recipe, task=True)
     values: dict[str, Any] = {} if path is None else read_settings(path)
     return _with_changes(values, changes, "the recipe" if path is None else str(path))
 

@@ -474,7 +474,7 @@ def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match="has 10 entries, expected 9: delete"):
         stored_layers(elmos[0], WORDS[1:], path)
     (path / "meta.json").unlink()
-    with pytest.raises(ElmoxError, match=r"without meta.json, .*: delete .* is computed again"):
+    with pytest.raises(ElmoxError, match=r"without meta.json: .*: delete .* is computed again"):
         stored_layers(elmos[0], WORDS, path)
 
 

@@ -45,7 +45,8 @@ def fit(
         out: directory for the run; the fitted models are in `out/seed-N/model`.
         elmo: any model that `Elmo.from_pretrained` loads, or `none` for a baseline without ELMo; by
             default the recipe's, `english-small` without a recipe.
-        recipe: path of a TOML file, or a `TaskRecipe`; the defaults if None.
+        recipe: the name of a task, for the recipe that comes with elmox; the path of a TOML file;
+            or a `TaskRecipe`. None for the defaults.
         settings: changes to the recipe: `{"fit.epochs": 5}` or `["fit.epochs=5"]`.
         seeds: number of fits, with consecutive seeds.
         device: `cpu`, `cuda`; by default a GPU if there is one.
@@ -67,7 +68,7 @@ def fit(
     if isinstance(recipe, TaskRecipe):
         chosen = changed(recipe, changes)
     else:
-        chosen = task_recipe(None if recipe is None else Path(recipe), changes)
+        chosen = task_recipe(recipe, changes)
     if elmo is not None:
         chosen = changed(chosen, {"elmo.model": str(elmo)})
     session = TaskSession(

@@ -22,7 +22,7 @@ from elmox.config import validated
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import atomic_directory, is_vacant, read_json, to_json
 from elmox.io.memory import memory_explained
-from elmox.io.progress import Log, MetricsLog
+from elmox.io.progress import Log
 from elmox.io.temporary import clear_leftovers
 from elmox.io.tensors import digest, read_tensors, write_tensors
 from elmox.kernels.tf32 import tf32_products
@@ -30,6 +30,7 @@ from elmox.tasks.data.batches import TaskData, predict_all
 from elmox.tasks.metrics.tally import format_score
 from elmox.tasks.model import MODEL, ModelDescription, TaskModel, read_model, write_model
 from elmox.tasks.recipe import by_name
+from elmox.training.progress import MetricsLog
 
 PROGRESS = "progress"
 UPDATES_AHEAD = 2

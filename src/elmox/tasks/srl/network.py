@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from elmox.errors import ElmoxError
 from elmox.io.settings import at_least, share
 from elmox.io.transfer import to_device
+from elmox.kernels.recurrence.packing import PackedRows, Packing
 from elmox.tasks.base import Head
 from elmox.tasks.data.propositions import CONTINUED, PREDICATE, Argument, RoleSentence
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.highway_lstm import HighwayLstm
-from elmox.tasks.nn.packing import PackedRows, Packing
 
 Roles: TypeAlias = tuple[Argument, ...]  # a predicate's arguments without V
 
