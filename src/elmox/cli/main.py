@@ -27,6 +27,7 @@ from elmox.cli import (
     prepare,
     probe,
     score,
+    serve,
     tag,
     train,
 )
@@ -69,6 +70,7 @@ app.command("score")(score.command)
 app.command("predict")(predict.command)
 app.command("fit")(fit.command)
 app.command("tag")(tag.command)
+app.command("serve")(serve.command)
 app.command("ablate")(ablate.command)
 app.command("neighbors")(neighbors.command)
 app.command("neighbours", hidden=True)(neighbors.command)  # its former spelling
