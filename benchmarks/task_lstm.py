@@ -24,11 +24,11 @@ from torch import nn
 from elmox.bench.machine import machine_facts, machine_line
 from elmox.bench.peers import plain_kernels
 from elmox.bench.timing import wall_seconds
-from elmox.kernels.dispatch import why_not_triton
+from elmox.kernels.availability import why_not_triton
+from elmox.kernels.recurrence.dispatch import read_rows
+from elmox.kernels.recurrence.packing import PackedRows, Packing
 from elmox.kernels.tf32 import tf32_products
-from elmox.tasks.nn.bilstm import read_rows
 from elmox.tasks.nn.highway_lstm import HighwayLstm
-from elmox.tasks.nn.packing import PackedRows, Packing
 
 SIZES = [("bidirectional", 200, 32), ("bidirectional", 400, 32), ("eight with highways", 300, 77)]
 LONGEST = 40  # words of a row; they have 5 at least

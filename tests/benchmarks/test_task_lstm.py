@@ -10,7 +10,7 @@ import pytest
 import torch
 from shell import environment
 
-from elmox.kernels.dispatch import FORCE
+from elmox.kernels.availability import FORCE
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "task_lstm.py"
 

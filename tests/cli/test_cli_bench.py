@@ -15,7 +15,7 @@ from numpy.random import default_rng
 from shell import assert_one_line, run_elmox, run_here
 
 from elmox.bench import floor
-from elmox.kernels.linear.int8 import why_not_int8
+from elmox.kernels.linear.cpu_int8 import why_not_int8
 
 RECIPE = """
 [model]

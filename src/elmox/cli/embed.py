@@ -84,7 +84,7 @@ def command(
     # million tokens; the last 64 serve as well. It asks when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     from elmox.elmo import Elmo
-    from elmox.text.lines import STDIN
+    from elmox.io.text_files import STDIN
     from elmox.vectors.embed import embed_file
 
     elmo = Elmo.from_pretrained(

@@ -31,7 +31,7 @@ def command(
             metavar="TEXT",
             help="For a language model: running text, or with --tokenized a tokenized sentence per "
             "line; .jsonl with text or tokens; - for stdin. For a model of elmox fit: a file of "
-            "labeled data. Plain or compressed (.gz, .xz, .bz2).",
+            "labeled data. Plain or compressed (.gz, .xz, .bz2, .zst).",
             show_default=False,
         ),
     ],
@@ -53,8 +53,9 @@ def command(
     different vocabularies comparable: words outside the vocabulary pay for being spelled.
     """
     from elmox.elmo import Elmo
+    from elmox.io.text_files import STDIN, check_text
     from elmox.tasks.model import is_task_model
-    from elmox.text.lines import STDIN, check_source, line_format, read_lines
+    from elmox.text.lines import line_format, read_lines
 
     if is_task_model(Path(model)):
         if tokenized or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
@@ -71,7 +72,7 @@ def command(
         return
     if elmo is not None:
         raise ElmoxError(f"--elmo {elmo}: {model} is not a model of elmox fit, it needs no biLM")
-    check_source(text)
+    check_text(text)
     bilm = Elmo.from_pretrained(
         model,
         options=options,

@@ -48,7 +48,7 @@ SoftmaxVocab: TypeAlias = Annotated[
 ]
 TEXT_HELP = (
     "Running text, or with --tokenized a tokenized sentence per line; .jsonl with text or tokens; "
-    "plain or compressed (.gz, .xz, .bz2); - for stdin."
+    "plain or compressed (.gz, .xz, .bz2, .zst); - for stdin."
 )
 TextFile: TypeAlias = Annotated[
     str, typer.Argument(metavar="TEXT", help=TEXT_HELP, show_default=False)

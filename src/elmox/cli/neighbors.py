@@ -70,10 +70,11 @@ def command(
     # A text of gigabytes has batches of many shapes; see `elmox embed`.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     from elmox.elmo import Elmo
+    from elmox.io.text_files import check_text
     from elmox.probes.neighbors import find_neighbors, find_word
-    from elmox.text.lines import check_source, line_format, read_lines
+    from elmox.text.lines import line_format, read_lines
 
-    check_source(text)
+    check_text(text)
     elmo = Elmo.from_pretrained(
         model, options=options, vocab=vocab, token_embeddings=token_embeddings, device=device
     )

@@ -53,7 +53,7 @@ def command(
     """Read part-of-speech tags off every layer with a linear classifier.
 
     Beside the same layers of a biLM of the same shape with random weights. The penalty is chosen on
-    --dev; --test is looked at once. Files may be compressed (.xz, .gz, .bz2).
+    --dev; --test is looked at once. Files may be compressed (.gz, .xz, .bz2, .zst).
     """
     # As for elmox embed: compiled code for the last thousand shapes would fill half a gigabyte.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

@@ -117,5 +117,5 @@ def _tagged_text(path: Path) -> "Iterator[SenseSentence]":
             return read(path)
     raise ElmoxError(
         f"--train {path}: expected NAME.data.xml (Raganato et al.'s format) or NAME.jsonl, perhaps "
-        "compressed (.xz, .gz, .bz2)"
+        "compressed (.gz, .xz, .bz2, .zst)"
     )

@@ -51,9 +51,10 @@ def command(
     given its right, and "unknown" where it is outside the vocabulary and was scored as <UNK>.
     """
     from elmox.elmo import Elmo
-    from elmox.text.lines import check_source, line_format, read_lines
+    from elmox.io.text_files import check_text
+    from elmox.text.lines import line_format, read_lines
 
-    check_source(text)
+    check_text(text)
     elmo = Elmo.from_pretrained(
         model,
         options=options,

@@ -27,7 +27,7 @@ def command(
         typer.Argument(
             metavar="TEXT",
             help="Running text, or with --tokenized a tokenized sentence per line; .jsonl with the "
-            "task's inputs; plain or compressed (.gz, .xz, .bz2); - for stdin.",
+            "task's inputs; plain or compressed (.gz, .xz, .bz2, .zst); - for stdin.",
             show_default=False,
         ),
     ],
@@ -49,15 +49,16 @@ def command(
     With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
     sentence, document or question. Where a model is about documents (coref), a blank line ends one.
     """
+    from elmox.io.text_files import check_text
     from elmox.tasks.predictor import TaskPredictor
-    from elmox.text.lines import check_source, line_format
+    from elmox.text.lines import line_format
 
     if tokenized and json_lines:
         raise ElmoxError(
             "--tokenized and --json-lines: the key of a JSON line says whether it is running text "
             "(text) or tokens (tokens), leave out --tokenized"
         )
-    check_source(text)
+    check_text(text)
     fitted = TaskPredictor.load(model, elmo=elmo, device=device)
     format: LineFormat = "jsonl" if json_lines else line_format(text, tokenized)
     asked = _asked(fitted, text, format)
@@ -72,7 +73,8 @@ def command(
 def _asked(fitted: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["Asked"]:
     """What a text asks."""
     from elmox.io.json_lines import parse_json_lines
-    from elmox.text.lines import STDIN, read_lines, text_lines
+    from elmox.io.text_files import STDIN
+    from elmox.text.lines import read_lines, text_lines
 
     task = fitted.task
     name = text

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from elmox import Elmo, ElmoxError
 from elmox.config import LstmConfig
-from elmox.kernels.dispatch import lstm_kernel
-from elmox.kernels.linear import int8 as int8_linear
-from elmox.kernels.linear.int8 import Int8Linear, require_int8, why_not_int8
-from elmox.kernels.lstm.packed import PackedLstm
+from elmox.kernels.linear import cpu_int8 as int8_linear
+from elmox.kernels.linear.cpu_int8 import Int8Linear, require_int8, why_not_int8
+from elmox.kernels.lstm.cpu_packed import PackedLstm
+from elmox.kernels.lstm.dispatch import lstm_kernel
 from elmox.model.lstm import LstmLayer
 
 pytestmark = pytest.mark.skipif(why_not_int8() is not None, reason=str(why_not_int8()))

@@ -15,9 +15,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmox.errors import ElmoxError
-from elmox.kernels.dispatch import why_not_triton
-
 # Elements hashed at a time, with two integers each: 2 MB stay in a CPU's cache, 128 MB keep a GPU
 # busy.
 ELEMENTS_AT_ONCE = {"cpu": 2**18, "cuda": 2**24}
@@ -25,26 +22,10 @@ ELEMENTS_AT_ONCE = {"cpu": 2**18, "cuda": 2**24}
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: neighboring numbers land far apart
 
 
-def keyed_dropout(x: Tensor, p: float, key: int, rows: Tensor, row_dim: int) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p).
-
-    Args:
-        x: any shape, floating point.
-        p: 0 <= p < 1. With 0 it is x itself.
-        key: 64 bits; another key, another mask.
-        rows: (B,) global number of each row, on any device.
-        row_dim: which axis of x the rows are.
-    """
-    if not 0 <= p < 1:
-        raise ElmoxError(f"dropout is {p}, expected at least 0 and less than 1")
-    if p == 0:
-        return x
-    rows, row_dim, scale = rows.to(x.device), row_dim % x.dim(), 1 / (1 - p)
-    assert rows.shape == (x.shape[row_dim],), f"{len(rows)} numbers for {x.shape[row_dim]} rows"
-    if why_not_triton(x) is None:
-        from elmox.kernels.dropout import triton_kernels as dropout_triton
-
-        return dropout_triton.dropout(x, _threshold(p), scale, _signed(key, 64), rows, row_dim)
+def plain_dropout(
+    x: Tensor, p: float, key: int, rows: Tensor, row_dim: int, scale: float
+) -> Tensor:
+    """Make the mask and apply it; see `dispatch.keyed_dropout`."""
     mask = dropout_mask(x.shape, p, key, rows, row_dim)
     dropped: Tensor = _Dropout.apply(x, mask, scale)  # type: ignore[no-untyped-call]
     return dropped
@@ -56,7 +37,7 @@ def dropout_mask(shape: torch.Size, p: float, key: int, rows: Tensor, row_dim: i
     num_before, num_after = shape[:row_dim].numel(), shape[row_dim + 1 :].numel()
     assert rows.shape == (shape[row_dim],), f"{len(rows)} row numbers for {shape[row_dim]} rows"
     factors, addends = _row_seeds(key, rows)
-    threshold = _threshold(p)
+    threshold = drop_threshold(p)
     mask = torch.empty(num_before, len(rows), num_after, dtype=torch.bool, device=rows.device)
     limit = ELEMENTS_AT_ONCE.get(rows.device.type, ELEMENTS_AT_ONCE["cpu"])
     rows_at_once = max(1, min(len(rows), limit // max(1, num_after)))
@@ -69,12 +50,12 @@ def dropout_mask(shape: torch.Size, p: float, key: int, rows: Tensor, row_dim: i
             some = slice(row, row + rows_at_once)
             hashed = (places * factors[some]).add_(addends[some])
             # The comparison sees the high bits: a last xor-shift for the low ones is not needed.
-            _xor_shift_(hashed, 15).mul_(_signed(0x846CA68B, 32))
+            _xor_shift_(hashed, 15).mul_(signed(0x846CA68B, 32))
             torch.ge(hashed, threshold, out=mask[first:last, some])
     return mask.view(shape)
 
 
-def _threshold(p: float) -> int:
+def drop_threshold(p: float) -> int:
     """Below which a hash, seen as a signed number of 32 bits, means that its element goes."""
     return min(round(p * 2**32), 2**32 - 1) - 2**31
 
@@ -84,9 +65,9 @@ def _row_seeds(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:
 
     The mixing is splitmix64's (Steele et al. 2014).
     """
-    seeds = rows.long() * _signed(_GOLDEN, 64) + _signed(key, 64)
-    _xor_shift_(seeds, 30).mul_(_signed(0xBF58476D1CE4E5B9, 64))
-    _xor_shift_(seeds, 27).mul_(_signed(0x94D049BB133111EB, 64))
+    seeds = rows.long() * signed(_GOLDEN, 64) + signed(key, 64)
+    _xor_shift_(seeds, 30).mul_(signed(0xBF58476D1CE4E5B9, 64))
+    _xor_shift_(seeds, 27).mul_(signed(0x94D049BB133111EB, 64))
     halves = _xor_shift_(seeds, 31).view(torch.int32).view(-1, 2)
     return halves[:, :1] | 1, halves[:, 1:]
 
@@ -94,8 +75,8 @@ def _row_seeds(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:
 def _places(start: int, stop: int, device: torch.device) -> Tensor:
     """Places start..stop, mixed to 32 bits each; the constants are those of lowbias32 (Wellons)."""
     places = torch.arange(start, stop, device=device).to(torch.int32)
-    _xor_shift_(places, 16).mul_(_signed(0x7FEB352D, 32))
-    _xor_shift_(places, 15).mul_(_signed(0x846CA68B, 32))
+    _xor_shift_(places, 16).mul_(signed(0x7FEB352D, 32))
+    _xor_shift_(places, 15).mul_(signed(0x846CA68B, 32))
     return _xor_shift_(places, 16)
 
 
@@ -106,7 +87,7 @@ def _xor_shift_(x: Tensor, bits: int) -> Tensor:
     return x.bitwise_xor_(shifted)
 
 
-def _signed(number: int, bits: int) -> int:
+def signed(number: int, bits: int) -> int:
     """The signed integer that has the same lowest bits."""
     number %= 2**bits
     return number - 2**bits if number >= 2 ** (bits - 1) else number

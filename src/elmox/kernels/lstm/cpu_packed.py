@@ -1,4 +1,4 @@
-"""The LSTM layer of `kernels/lstm/plain.py` on packed weights: the fast one on a CPU.
+"""The LSTM layer of `plain.py` on packed weights: the fast one on a CPU.
 
 torch's tanh costs a CPU four times its sigmoid, and tanh(x) = 2 sigmoid(2x) - 1. So the candidate's
 weights are packed doubled and one sigmoid serves all four gates; cells are kept doubled, and the
@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmox.kernels.linear.packed import PackedLinear, rounded_rows
+from elmox.kernels.linear.cpu_packed import PackedLinear, rounded_rows
+from elmox.kernels.lstm.cpu_single import SingleLstm
 from elmox.kernels.lstm.plain import LstmWeights
-from elmox.kernels.lstm.single import SingleLstm
 
 MOST_TABLE_BYTES = 2**28
 LEAST_TABLE_INPUT = 256  # at 512 a table makes the layers 8% faster, at 128 3% slower

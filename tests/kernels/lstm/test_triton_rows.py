@@ -11,10 +11,11 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is first imported
 pytest.importorskip("triton")
 
-from elmox.kernels.lstm.fused import FusedLstm
-from elmox.kernels.lstm.fused_rows import FusedRows
 from elmox.kernels.lstm.plain import BatchedLstm, LstmWeights
-from elmox.kernels.lstm.rows import _LstmRows
+from elmox.kernels.lstm.plain_pointwise import TorchPointwise
+from elmox.kernels.lstm.plain_rows import PlainRows
+from elmox.kernels.lstm.triton_layer import FusedLstm
+from elmox.kernels.lstm.triton_rows import FusedRows
 from elmox.text.batches import time_major
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -90,10 +91,13 @@ def test_training_and_every_gradient(
         given = [inputs, hidden, draw(directions, num_rows, cells, scale=0.2), *tensors(weights)]
         upstream = [draw(directions, num_steps, num_rows, dim), draw(directions, num_rows, dim)]
         results = []
-        for function, cast in ((FusedRows, dtype), (_LstmRows, torch.float32)):
+        for fused, cast in ((True, dtype), (False, torch.float32)):
             leaves = [t.clone().requires_grad_() for t in given]
-            low = [t if function is FusedRows else t.float() for t in leaves]
-            outputs = function.apply(*low, *clips)  # type: ignore[no-untyped-call]
+            if fused:
+                outputs = FusedRows.apply(*leaves, *clips)  # type: ignore[no-untyped-call]
+            else:
+                exact = (t.float() for t in leaves)
+                outputs = PlainRows.apply(*exact, *clips, TorchPointwise())  # type: ignore[no-untyped-call]
             torch.autograd.backward(outputs[:2], [u.to(cast) for u in upstream])
             results.append([*outputs, *(leaf.grad for leaf in leaves)])
         tolerance = TOLERANCE[dtype] if clips == (None, None) else CLIPPED_TOLERANCE[dtype]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from elmox.kernels.lstm.plain import LstmWeights
-from elmox.kernels.lstm.step_triton import interleaved, read_step, settle
+from elmox.kernels.lstm.triton_step import interleaved, read_step, settle
 
 
 class FusedLstm:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmox.errors import ElmoxError
-from elmox.kernels.dropout import masks as dropout
-from elmox.kernels.dropout.masks import dropout_mask, keyed_dropout
+from elmox.kernels.dropout import plain as dropout
+from elmox.kernels.dropout.dispatch import keyed_dropout
+from elmox.kernels.dropout.plain import dropout_mask
 
 SIGMAS = 5  # keys are fixed, so a test that passes once always does
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmox.config import LstmConfig
-from elmox.kernels.lstm.rows import lstm_rows
+from elmox.kernels.lstm.dispatch import lstm_rows
 from elmox.model.lstm import LstmLayer
 
 # By clip: the norm of the gradients' difference from float64, relative to their norm. Rounding puts

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.kernels.lstm.plain import LstmWeights
-from elmox.kernels.lstm.step_triton import (
+from elmox.kernels.lstm.triton_step import (
     interleaved,
     one_after_the_other,
     read_step,

@@ -8,7 +8,7 @@ the gradients of all gates side by side, so that the weights' gradients are one 
 What is kept of a clipped value is the value *before* clipping, so gradients pass exactly where
 `torch.clamp` lets them pass: within the bounds, both bounds included.
 
-This works for every device and precision; `fused_rows.py` is the one for 16 bits on a GPU.
+This works for every device and precision; `triton_rows.py` is the one for 16 bits on a GPU.
 
 Precision: with bfloat16 inputs the products and the kept gates are bfloat16, cells and
 their gradients float32. With float32 or float64 all is that.
@@ -25,9 +25,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmox.kernels.dispatch import lstm_pointwise, why_not_fused
 from elmox.kernels.lstm.plain import LstmWeights
-from elmox.kernels.lstm.pointwise import Step, clipped, zero_beyond_
+from elmox.kernels.lstm.plain_pointwise import Pointwise, Step, clipped, zero_beyond_
 from elmox.kernels.torch_modes import autocast_off
 
 
@@ -49,56 +48,17 @@ class _Gradients(NamedTuple):
     memory: Tensor  # (D, T, B, C), no gradient: what was projected
 
 
-def lstm_rows(
-    inputs: Tensor,
-    hidden: Tensor,
-    cell: Tensor,
-    input_weight: Tensor,
-    recurrent_weight: Tensor,
-    bias: Tensor,
-    projection: Tensor | None,
-    cell_clip: float | None,
-    proj_clip: float | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Read T steps of every row; gradients reach every tensor given.
+class PlainRows(torch.autograd.Function):
+    """The arguments of `dispatch.lstm_rows`, then the point-wise half of a step."""
 
-    Args:
-        inputs: (D, T, B, P_in).
-        hidden: (D, B, P) start state.
-        cell: (D, B, C) start state; float32 where the rest is bfloat16.
-        input_weight: (D, 4C, P_in); the weights may be of a higher precision than the inputs.
-        recurrent_weight: (D, 4C, P).
-        bias: (D, 4C), forget bias included.
-        projection: (D, P, C); None where the cells are the output, which is then not clipped.
-        cell_clip: bound of the cells, or None.
-        proj_clip: bound of the projection, or None.
-
-    Returns:
-        Outputs (D, T, B, P); hidden (D, B, P) and cell (D, B, C) after the last step.
-    """
-    if projection is None:
-        proj_clip = None
-    tensors = (input_weight, recurrent_weight, bias, projection)
-    clips = (cell_clip, proj_clip)
-    found: tuple[Tensor, Tensor, Tensor]
-    if why_not_fused(inputs, LstmWeights(*tensors, *clips)) is None:
-        from elmox.kernels.lstm.fused_rows import FusedRows
-
-        found = FusedRows.apply(inputs, hidden, cell, *tensors, *clips)  # type: ignore[no-untyped-call]
-        return found
-    low = [None if tensor is None else tensor.to(inputs.dtype) for tensor in tensors]
-    found = _LstmRows.apply(inputs, hidden, cell, *low, *clips)  # type: ignore[no-untyped-call]
-    return found
-
-
-class _LstmRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, hidden: Tensor, cell: Tensor, *rest: Any) -> Any:
-        weights = LstmWeights(*rest)
-        kept, last_hidden, last_cell = _read(inputs, hidden, cell, weights)
-        *tensors, cell_clip, proj_clip = rest
+        *arguments, pointwise = rest
+        weights = LstmWeights(*arguments)
+        *tensors, cell_clip, proj_clip = arguments
+        kept, last_hidden, last_cell = _read(inputs, hidden, cell, weights, pointwise)
         ctx.save_for_backward(inputs, hidden, cell, *tensors, *kept)
-        ctx.clips = cell_clip, proj_clip
+        ctx.clips, ctx.pointwise = (cell_clip, proj_clip), pointwise
         ctx.set_materialize_grads(False)
         return clipped(kept.outputs, _bound(proj_clip)), last_hidden, last_cell
 
@@ -106,13 +66,13 @@ class _LstmRows(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         with autocast_off(ctx.saved_tensors[0].device):  # which some leave on while going back
-            return _LstmRows._backward(ctx, *grads)
+            return PlainRows._backward(ctx, *grads)
 
     @staticmethod
     def _backward(ctx: Any, *grads: Tensor | None) -> Any:
         inputs, hidden, cell, *rest = ctx.saved_tensors
         weights, kept = LstmWeights(*rest[:4], *ctx.clips), _Kept(*rest[4:])
-        found = _unroll(kept, cell, weights, grads)
+        found = _unroll(kept, cell, weights, grads, ctx.pointwise)
         d_gates = found.gates.flatten(1, 2)  # (D, T*B, 4C)
         d_inputs = d_input_weight = d_recurrent_weight = d_bias = d_projection = None
         need = ctx.needs_input_grad
@@ -132,11 +92,11 @@ class _LstmRows(torch.autograd.Function):
             d_outputs = found.outputs.flatten(1, 2)
             d_projection = torch.bmm(d_outputs.transpose(1, 2), found.memory.flatten(1, 2))
         d_weights = d_input_weight, d_recurrent_weight, d_bias, d_projection
-        return d_inputs, found.hidden, found.cell, *d_weights, None, None
+        return d_inputs, found.hidden, found.cell, *d_weights, None, None, None
 
 
 def _read(
-    inputs: Tensor, hidden: Tensor, cell: Tensor, w: LstmWeights
+    inputs: Tensor, hidden: Tensor, cell: Tensor, w: LstmWeights, pointwise: Pointwise
 ) -> tuple[_Kept, Tensor, Tensor]:
     """The forward pass: what to keep, and the state after the last step."""
     shape, num_cells = inputs.shape[:3], cell.shape[2]
@@ -150,7 +110,6 @@ def _read(
     )
     recurrent = w.recurrent_weight.transpose(1, 2)
     outward = None if w.projection is None else w.projection.transpose(1, 2)
-    pointwise = lstm_pointwise(inputs)
     memory = inputs.new_empty(cell.shape)
     for t, step in enumerate(_steps(kept, cell, w)):
         step.gates.baddbmm_(hidden, recurrent)
@@ -165,7 +124,11 @@ def _read(
 
 
 def _unroll(
-    kept: _Kept, cell: Tensor, w: LstmWeights, grads: tuple[Tensor | None, ...]
+    kept: _Kept,
+    cell: Tensor,
+    w: LstmWeights,
+    grads: tuple[Tensor | None, ...],
+    pointwise: Pointwise,
 ) -> _Gradients:
     """The way back through time, from the last step to the first.
 
@@ -174,6 +137,7 @@ def _unroll(
         cell: the start state.
         w: the weights.
         grads: gradients of outputs, last hidden and last cell state; None for zeros.
+        pointwise: the point-wise half of a step.
     """
     d_outputs, d_hidden, d_cell = grads
     d_outputs = torch.zeros_like(kept.outputs) if d_outputs is None else d_outputs.clone()
@@ -181,7 +145,6 @@ def _unroll(
     d_cell = torch.zeros_like(cell) if d_cell is None else d_cell.clone()
     d_gates = torch.empty_like(kept.gates)
     memory = kept.gates.new_empty(kept.cells.shape)
-    pointwise = lstm_pointwise(kept.gates)
     for t, step in reversed(list(enumerate(_steps(kept, cell, w)))):
         d_step = d_outputs[:, t].add_(d_hidden)
         zero_beyond_(d_step, kept.outputs[:, t], _bound(w.proj_clip))

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from elmox.kernels.lstm.pointwise import Step
+from elmox.kernels.lstm.plain_pointwise import Step
 
 _BLOCK = 1024
 

@@ -16,20 +16,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.kernels.cross_entropy import triton_kernels as kernels
-from elmox.kernels.cross_entropy.triton_kernels import COLUMNS_16_BIT, Rivals, Softmax, Words
+from elmox.kernels.cross_entropy.plain import COLUMNS_16_BIT, Sampled
+from elmox.kernels.cross_entropy.triton_kernels import Rivals, Softmax, Words
 
 # Errors held at a time, 2 GB: every chunk of a full softmax goes over the gradient of all words,
 # which is as large. Positions come in multiples of a tile.
 ERROR_BYTES = 2**31
 TILE_POSITIONS = 128
-
-
-class Sampled(NamedTuple):
-    """What the sampled softmax has and the full one does not."""
-
-    candidates: Tensor  # (D, S) places among the U rows
-    target_log_expected: Tensor  # (D, N)
-    candidate_log_expected: Tensor  # (D, S)
 
 
 class _Task(NamedTuple):

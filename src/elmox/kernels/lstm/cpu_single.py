@@ -1,9 +1,9 @@
-"""The LSTM layer of `kernels/lstm/plain.py` for one row on a CPU: one sentence at a time.
+"""The LSTM layer of `plain.py` for one row on a CPU: one sentence at a time.
 
 A product of one row is as fast as its weights come from memory, and between products torch's calls
 cost more than their work. So both directions go through each call together, into memory set aside
 beforehand, and the recurrent weight is kept as (P, 4C), along which one row is multiplied nearly
-twice as fast as along (4C, P). On doubled weights and cells see `kernels/lstm/packed.py`.
+twice as fast as along (4C, P). On doubled weights and cells see `cpu_packed.py`.
 
 Shapes: D directions, N tokens, P projection, C cells.
 """

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from elmox.tasks.nn.packing import Packing
+from elmox.kernels.recurrence.packing import Packing
 
 CPU = torch.device("cpu")
 

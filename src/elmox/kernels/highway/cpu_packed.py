@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmox.kernels.linear.packed import PackedLinear, rounded_rows
+from elmox.kernels.linear.cpu_packed import PackedLinear, rounded_rows
 
 
 class PackedHighway:

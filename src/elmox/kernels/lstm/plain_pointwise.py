@@ -1,6 +1,6 @@
 """The point-wise half of an LSTM step with projection: what lies between its two products.
 
-In plain torch, for every device and precision; `pointwise_triton.py` has the same for a GPU.
+In plain torch, for every device and precision; `triton_pointwise.py` has the same for a GPU.
 
 Shapes: D directions, B rows, C cells. Gate order: input, forget, output, candidate.
 """
