@@ -58,6 +58,9 @@ def command(
     ] = 32768,
     batch_tokens: Annotated[int, typer.Option(help="Tokens computed at a time.", min=1)] = 4096,
     request_seconds: Annotated[float, typer.Option(help="Time limit per request.", min=0)] = 30.0,
+    receive_seconds: Annotated[
+        float, typer.Option(help="Time for a request's headers, and then its body.", min=0)
+    ] = 10.0,
     drain_seconds: Annotated[
         float, typer.Option(help="Time to finish accepted requests when stopping.", min=0)
     ] = 30.0,
@@ -106,6 +109,7 @@ def command(
             max_queue_tokens=max_queue_tokens,
             batch_tokens=batch_tokens,
             request_seconds=request_seconds,
+            receive_seconds=receive_seconds,
             drain_seconds=drain_seconds,
             linger_seconds=linger_seconds,
         ),

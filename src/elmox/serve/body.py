@@ -26,14 +26,14 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
             415, "unsupported_media_type", "the body must be sent as application/json", close=True
         )
     try:
-        async with asyncio.timeout(limits.body_seconds):
+        async with asyncio.timeout(limits.receive_seconds):
             body = await _read(request, limits.max_body_bytes)
     except TimeoutError:
         raise Refusal(
             408,
-            "body_seconds",
-            f"the body did not arrive within body_seconds={limits.body_seconds:g}",
-            limit={"name": "body_seconds", "maximum": limits.body_seconds, "given": None},
+            "receive_seconds",
+            f"the body did not arrive within receive_seconds={limits.receive_seconds:g}",
+            limit={"name": "receive_seconds", "maximum": limits.receive_seconds, "given": None},
             close=True,
         ) from None
     try:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from elmox.errors import Argument, ArgumentError, require_at_least
 from elmox.serve.refusals import Refusal, too_large
 
+MAX_RETRY_AFTER = 10.0  # seconds
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -19,8 +21,7 @@ class Limits:
         batch_tokens: tokens that are computed at a time, unless a single request has more.
         max_connections: open connections per worker.
         request_seconds: time from a request's first line to the end of its response.
-        body_seconds: time in which a request's body must arrive.
-        header_seconds: time in which a request's headers must arrive.
+        receive_seconds: time in which a request's headers must arrive, and then its body.
         keep_alive_seconds: time after which an idle connection is closed.
         refusal_seconds: delay of a refusal with 429, so that impatient clients do not take the
             processor from the model.
@@ -37,8 +38,7 @@ class Limits:
     batch_tokens: int = 4096
     max_connections: int = 2048
     request_seconds: float = 30.0
-    body_seconds: float = 10.0
-    header_seconds: float = 10.0
+    receive_seconds: float = 10.0
     keep_alive_seconds: float = 30.0
     refusal_seconds: float = 0.2
     linger_seconds: float = 0.5
@@ -94,7 +94,7 @@ class Admission:
                 "max_queue_tokens",
                 f"{self.num_tokens} of {maximum} tokens are waiting already: retry later",
                 limit={"name": "max_queue_tokens", "maximum": maximum, "given": num_tokens},
-                retry_after=min(self.num_tokens / max(tokens_per_second, 1.0), 60.0),
+                retry_after=min(self.num_tokens / max(tokens_per_second, 1.0), MAX_RETRY_AFTER),
             )
         self.num_tokens += num_tokens
 

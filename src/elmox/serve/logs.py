@@ -12,11 +12,22 @@ NAME = "elmox.serve"
 
 
 def configure_logging() -> None:
-    """Write every record of this process as a JSON line to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Write what the server logs as JSON lines to stderr; other loggers stay as they are."""
+    handler = _StderrHandler()
     handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for name, level in ((NAME, logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to whatever stderr is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        sys.stderr.write(f"{self.format(record)}\n")
+        sys.stderr.flush()
 
 
 class JsonFormatter(logging.Formatter):

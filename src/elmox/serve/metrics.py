@@ -88,7 +88,8 @@ class Metrics:
         self._batch_inputs.observe(batch.num_inputs)
         self._batch_tokens.observe(batch.num_tokens)
         speed = batch.num_tokens / max(batch.seconds, 1e-6)
-        self.tokens_per_second += 0.2 * (speed - self.tokens_per_second)
+        weight = 0.2 if self.tokens_per_second else 1.0
+        self.tokens_per_second += weight * (speed - self.tokens_per_second)
 
     def render(self) -> bytes:
         """Return the metrics of all workers as text."""

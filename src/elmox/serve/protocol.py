@@ -21,7 +21,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, limits: Limits, **options: Any) -> None:
         super().__init__(**options)
-        self._header_seconds = limits.header_seconds
+        self._receive_seconds = limits.receive_seconds
         self._connection = Connection()
         self._timer: TimerHandle | None = None
         self._header_bytes = 0
@@ -63,7 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _wait_for_headers(self) -> None:
         if self._timer is None:
             self._header_bytes = 0
-            self._timer = self.loop.call_later(self._header_seconds, self._give_up)
+            self._timer = self.loop.call_later(self._receive_seconds, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
