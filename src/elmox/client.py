@@ -72,11 +72,13 @@ class TokenVectors:
     """A text's tokens and their vectors.
 
     Attributes:
+        input: index of the text.
         tokens: T tokens.
         offsets: start and end of each token in the text, in characters; None for given tokens.
         vectors: (T, D), or (K, T, D) if several layers were chosen.
     """
 
+    input: int
     tokens: list[str]
     offsets: list[tuple[int, int]] | None
     vectors: FloatArray
@@ -127,10 +129,20 @@ class Client:
         return [own.vectors for own in self.tokens(sentences, **options)]
 
     def tokens(
-        self, sentences: Iterable[Text], **options: Unpack[VectorOptions]
+        self,
+        sentences: str | Iterable[Text],
+        *,
+        split: bool = False,
+        **options: Unpack[VectorOptions],
     ) -> list[TokenVectors]:
-        """Return the tokens of each sentence with their offsets and vectors."""
-        return self._send(_tokens(sentences, options))
+        """Return the tokens of each sentence with their offsets and vectors.
+
+        Args:
+            sentences: strings or lists of tokens.
+            split: strings are running text; each of their sentences is an item of its own.
+            **options: as in `encode_tokens`.
+        """
+        return self._send(_tokens(sentences, split, options))
 
     def similarity(
         self,
@@ -238,10 +250,14 @@ class AsyncClient:
         return [own.vectors for own in await self.tokens(sentences, **options)]
 
     async def tokens(
-        self, sentences: Iterable[Text], **options: Unpack[VectorOptions]
+        self,
+        sentences: str | Iterable[Text],
+        *,
+        split: bool = False,
+        **options: Unpack[VectorOptions],
     ) -> list[TokenVectors]:
         """Return tokens, offsets and vectors; see `Client.tokens`."""
-        return await self._send(_tokens(sentences, options))
+        return await self._send(_tokens(sentences, split, options))
 
     async def similarity(
         self,
@@ -331,14 +347,18 @@ def _encode(sentences: str | Iterable[Text], options: PooledOptions) -> _Call[Fl
     return _Call("POST", "/v1/embeddings", body, parse)
 
 
-def _tokens(sentences: Iterable[Text], options: VectorOptions) -> _Call[list[TokenVectors]]:
+def _tokens(
+    sentences: str | Iterable[Text], split: bool, options: VectorOptions
+) -> _Call[list[TokenVectors]]:
     body = {"input": _texts(sentences), "encoding_format": "base64", **_body(options)}
+    body["split"] = split
     return _Call("POST", "/v1/tokens", body, lambda response: [*map(_item, response["data"])])
 
 
 def _item(item: Mapping[str, Any]) -> TokenVectors:
     offsets = item["offsets"]
     return TokenVectors(
+        item["input"],
         item["tokens"],
         None if offsets is None else [(start, end) for start, end in offsets],
         _array(item["embedding"], tuple(item["shape"])),

@@ -79,12 +79,12 @@ def test_the_asynchronous_client(url: str, elmo: Elmo) -> None:
 
 def test_retries_respect_the_time_that_the_server_names(model: Path) -> None:
     """A queue that is full for most: every client is served in the end, none before Retry-After."""
-    options = ["--max-tokens-per-request", 4000, "--max-tokens-per-text", 4000]
-    with running(model, *options, "--max-queue-tokens", 4000, "--no-access-log") as server:
+    options = ["--max-tokens-per-request", 1600, "--max-tokens-per-text", 1600]
+    with running(model, *options, "--max-queue-tokens", 1600, "--no-access-log") as server:
         with Client(server.url, timeout=PATIENCE, max_retries=0) as hasty:
             shapes: list[tuple[int, ...]] = []
             codes: list[str | None] = []
-            text = [["cat"] * 3900]
+            text = [["cat"] * 1500]
 
             def send_once() -> None:
                 try:
@@ -103,7 +103,7 @@ def test_retries_respect_the_time_that_the_server_names(model: Path) -> None:
                 thread.start()
             for thread in threads:
                 thread.join()
-        assert shapes == [(3, 3900, 12)] * 2
+        assert shapes == [(3, 1500, 12)] * 2
         assert set(codes) <= {"max_queue_tokens"}
         refusals = metric(server.url, "elmox_refusals_total") - len(codes)
         assert time.monotonic() - started > (1 if refusals else 0)  # the least Retry-After

@@ -154,6 +154,20 @@ def test_offsets_point_into_the_text(url: str) -> None:
             assert (item["tokens"], item["offsets"]) == (text, None)
 
 
+def test_sentences_of_running_text(url: str, elmo: Elmo) -> None:
+    """Split as the library splits a document; offsets count from the start of the text."""
+    texts: list[str | list[str]] = ["The cat sat. A dog.\nNow one.", ["The", "cat"]]
+    items = answer(url, "/v1/tokens", input=texts, split=True)["data"]
+    sentences = elmo.split(str(texts[0]))
+    assert [item["input"] for item in items] == [0, 0, 0, 1]
+    assert [item["tokens"] for item in items] == [*(own.tokens for own in sentences), texts[1]]
+    for item, own in zip(items, sentences, strict=False):
+        assert [tuple(pair) for pair in item["offsets"]] == own.offsets
+    expected = elmo.encode_tokens([own.tokens for own in sentences] + [["The", "cat"]])
+    for item, vectors in zip(items, expected, strict=True):
+        np.testing.assert_array_equal(np.array(item["embedding"], np.float32), vectors)
+
+
 def test_large_responses_are_written_in_parts(url: str, elmo: Elmo) -> None:
     """Fifty texts of ten tokens and all layers: the parts are one JSON object."""
     texts = [["cat"] * 10] * 50

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmox.errors import ElmoxError
+from elmox.serve.admission import Admission
 from elmox.serve.keys import KeyRing, read_keys
-from elmox.serve.limits import Admission, Limits
+from elmox.serve.limits import Limits
 from elmox.serve.refusals import Refusal
 
 LONG = "cat " * 61
@@ -72,7 +73,7 @@ def test_limits_mean_the_same_everywhere(url: str, path: str) -> None:
         (b'{"input": ["a", 7]}', 422, "invalid_value"),
         (b'{"input": ["a", ["b", 7]]}', 422, "invalid_value"),
         (b'{"input": {"a": 1}}', 422, "invalid_value"),
-        (b'{"input": "a", "inptu": "b"}', 422, "unknown_field"),
+        (b'{"input": "a", "inputs": "b"}', 422, "unknown_field"),
         (b'{"input": "a", "layers": "best"}', 422, "invalid_value"),
         (b'{"input": "a", "layers": 99}', 422, "invalid_value"),
         (b'{"input": "a", "layers": [0, 1, 2, 0]}', 422, "invalid_value"),

@@ -11,7 +11,7 @@ from shell import environment
 from tagged_files import NAMES, write_columns
 
 if TYPE_CHECKING:
-    from task_records import Setup
+    from tasks.records import Setup
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ROOT = BENCHMARKS.parent
@@ -21,7 +21,7 @@ SHORT = ("fit.epochs=2", "fit.least_updates=1", "fit.lr=0.05")
 
 def small_setup(elmo: Path, parent: Path) -> "Setup":
     """Names for training, choosing and testing, in a new folder of `parent`."""
-    from task_records import Setup
+    from tasks.records import Setup
 
     folder = Path(mkdtemp(dir=parent))
     data = folder / "data" / "ner_wnut17"
@@ -43,8 +43,8 @@ def small_setup(elmo: Path, parent: Path) -> "Setup":
 
 def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) -> list[str]:
     """All fits one after the other, in this process; their names."""
-    from task_fits import do_fit
-    from task_records import pending
+    from tasks.fits import do_fit
+    from tasks.records import pending
 
     done: list[str] = []
     while fits := pending(setup, ["ner"], columns, num_trials=num_trials, num_seeds=num_seeds):
@@ -54,9 +54,9 @@ def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) 
 
 
 def call(folder: Path, *arguments: object) -> str:
-    """`tasks.py ARGUMENTS` from a folder of its own; what it says."""
+    """`run.py ARGUMENTS` from a folder of its own; what it says."""
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "tasks.py"), *map(str, arguments)],
+        [sys.executable, str(BENCHMARKS / "tasks" / "run.py"), *map(str, arguments)],
         cwd=folder,
         env=environment(),
         capture_output=True,
@@ -75,7 +75,8 @@ def write_layers_study(work: Path, picture: str = "<svg/>") -> None:
     seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "/home/me/runs/model")
     results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})
     row = Row(Variant("mix"), results, {"input": LearnedMix((0.2, 0.5, 0.3), 1.5)})
-    command = f"`elmox ablate pos layers --out /home/me/out --recipe {ROOT}/recipes/tasks/pos.toml`"
+    recipe = ROOT / "src" / "elmox" / "recipes" / "tasks" / "pos.toml"
+    command = f"`elmox ablate pos layers --out /home/me/out --recipe {recipe}`"
     about = {"ELMo": "/home/me/models/x", "command": command}
     found = Ablation("layers", "pos", "accuracy", 1, about, [row])
     folder = work / "ablations" / "pos"

@@ -7,6 +7,7 @@ from compressed import COMPRESS
 
 from elmox.errors import ElmoxError
 from elmox.text.lines import LineFormat, line_format, read_lines
+from elmox.text.tokenize import get_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,21 @@ def test_lines_before_a_bad_one(suffix: str, tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match=f"text{suffix}, line 4: byte 1 is not UTF-8"):
         next(lines)
     assert next(read_lines(str(path), "tokenized", str.split, skip=2)).sentences == [["c"]]
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "offsets"),
+    [
+        ("raw", "It's.  So ", [[(0, 2), (2, 4), (4, 5)], [(7, 9)]]),
+        ("tokenized", " a  b. c", [[(1, 2), (4, 6), (7, 8)]]),
+        ("jsonl", '{"text": "Ja. No"}', [[(0, 2), (2, 3)], [(4, 6)]]),
+        ("jsonl", '{"tokens": ["a"]}', None),
+        ("raw", "", []),
+    ],
+)
+def test_offsets(
+    tmp_path: Path, format: LineFormat, line: str, offsets: list[list[tuple[int, int]]] | None
+) -> None:
+    (tmp_path / "text").write_text(f"{line}\n")
+    [read] = read_lines(str(tmp_path / "text"), format, get_tokenizer("treebank"))
+    assert read.offsets() == offsets

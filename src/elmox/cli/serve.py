@@ -1,43 +1,94 @@
 """`elmox serve`: vectors, scores and task models over HTTP."""
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from elmox.cli.embed import Precision
-from elmox.cli.model_options import Device
+from elmox.cli.options import Precision, PrecisionOption, PrintOptions
+from elmox.cli.verb import verb
 from elmox.config import BUNDLED
+from elmox.serve.limits import Limits
 
-MiB = 2**20
+_DEFAULT = Limits()
 
 
+@dataclass(frozen=True)
+class LimitOptions:
+    """Limits of the server, named as in `Limits`."""
+
+    max_body_bytes: Annotated[int, typer.Option(help="Bytes per request.", min=1)] = (
+        _DEFAULT.max_body_bytes
+    )
+    max_inputs: Annotated[int, typer.Option(help="Texts per request.", min=1)] = _DEFAULT.max_inputs
+    max_tokens_per_text: Annotated[int, typer.Option(help="Tokens per text.", min=1)] = (
+        _DEFAULT.max_tokens_per_text
+    )
+    max_tokens_per_request: Annotated[int, typer.Option(help="Tokens per request.", min=1)] = (
+        _DEFAULT.max_tokens_per_request
+    )
+    max_queue_tokens: Annotated[
+        int,
+        typer.Option(help="Tokens of all accepted requests; further ones get a 429.", min=1),
+    ] = _DEFAULT.max_queue_tokens
+    batch_tokens: Annotated[
+        int, typer.Option(help="Tokens of waiting requests that are computed together.", min=1)
+    ] = _DEFAULT.batch_tokens
+    max_connections: Annotated[int, typer.Option(help="Open connections per worker.", min=1)] = (
+        _DEFAULT.max_connections
+    )
+    request_seconds: Annotated[float, typer.Option(help="Time limit per request.", min=0)] = (
+        _DEFAULT.request_seconds
+    )
+    receive_seconds: Annotated[
+        float, typer.Option(help="Time limit for a request's headers, then for its body.", min=0)
+    ] = _DEFAULT.receive_seconds
+    refusal_seconds: Annotated[float, typer.Option(help="Delay before a 429 is sent.", min=0)] = (
+        _DEFAULT.refusal_seconds
+    )
+    linger_seconds: Annotated[
+        float, typer.Option(help="Time to go on accepting after SIGTERM.", min=0)
+    ] = _DEFAULT.linger_seconds
+    drain_seconds: Annotated[
+        float, typer.Option(help="Time to finish accepted requests after that.", min=0)
+    ] = _DEFAULT.drain_seconds
+
+
+@verb(
+    f"elmox serve {BUNDLED} --check",
+    f"elmox serve en={BUNDLED} --tagger ner=runs/names/seed-0/model --workers 2 --check",
+)
 def command(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MODEL]...",
-            help=f"Models as NAME=PATH or PATH; {BUNDLED} by default. The first one serves "
-            "requests that name no model.",
-            show_default=False,
+            metavar="MODEL...",
+            help=f"Models as PATH or NAME=PATH; {BUNDLED} by default. The first one serves "
+            "requests that name none.",
         ),
     ] = None,
     tagger: Annotated[
         list[str] | None,
-        typer.Option(help="A model that elmox fit has made, as NAME=PATH.", show_default=False),
+        typer.Option(metavar="NAME=DIR", help="A fitted model, for /v1/tag/NAME. May be repeated."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to bind.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to bind.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to bind; 0 for a free one.", min=0)] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes; each loads the models.", min=1)] = 1,
-    threads: Annotated[int, typer.Option(help="Threads per worker.", min=1)] = 1,
-    device: Device = None,
-    precision: Annotated[Precision, typer.Option(help="Of the computation.")] = Precision.float32,
+    workers: Annotated[
+        int, typer.Option(help="Processes; each of them loads the models.", min=1)
+    ] = 1,
+    threads: Annotated[int, typer.Option(help="CPU threads per worker.", min=1)] = 1,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
+        ),
+    ] = None,
+    precision: PrecisionOption = Precision.float32,
     api_key_file: Annotated[
         Path | None,
-        typer.Option(
-            help="File with one API key per line, in addition to the variable ELMOX_API_KEYS.",
-            show_default=False,
-        ),
+        typer.Option(help="API keys, one per line, in addition to those in $ELMOX_API_KEYS."),
     ] = None,
     allow_public: Annotated[
         bool, typer.Option("--allow-public", help="Serve other machines without an API key.")
@@ -47,44 +98,34 @@ def command(
     ] = False,
     cors_origin: Annotated[
         list[str] | None,
-        typer.Option(help="Origin whose pages may call the server.", show_default=False),
+        typer.Option(
+            metavar="ORIGIN", help="Let pages of this origin call the server. May be repeated."
+        ),
     ] = None,
-    max_body_bytes: Annotated[int, typer.Option(help="Bytes per request.", min=1)] = 2 * MiB,
-    max_inputs: Annotated[int, typer.Option(help="Texts per request.", min=1)] = 1024,
-    max_tokens_per_text: Annotated[int, typer.Option(help="Tokens per text.", min=1)] = 4096,
-    max_tokens_per_request: Annotated[int, typer.Option(help="Tokens per request.", min=1)] = 16384,
-    max_queue_tokens: Annotated[
-        int, typer.Option(help="Tokens of all accepted requests; more are refused.", min=1)
-    ] = 32768,
-    batch_tokens: Annotated[int, typer.Option(help="Tokens computed at a time.", min=1)] = 4096,
-    request_seconds: Annotated[float, typer.Option(help="Time limit per request.", min=0)] = 30.0,
-    receive_seconds: Annotated[
-        float, typer.Option(help="Time for a request's headers, and then its body.", min=0)
-    ] = 10.0,
-    drain_seconds: Annotated[
-        float, typer.Option(help="Time to finish accepted requests when stopping.", min=0)
-    ] = 30.0,
-    linger_seconds: Annotated[
-        float, typer.Option(help="Time to go on accepting when stopping.", min=0)
-    ] = 0.5,
-    access_log: Annotated[bool, typer.Option(help="Write a JSON line per request.")] = True,
+    access_log: Annotated[
+        bool, typer.Option("--access-log/--no-access-log", help="Log a JSON line per request.")
+    ] = True,
     tracing: Annotated[
-        bool, typer.Option("--tracing", help="Create OpenTelemetry spans (OTEL_* variables).")
+        bool, typer.Option("--tracing", help="Create OpenTelemetry spans; see $OTEL_*.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Load everything, print it as JSON, and exit.")
+        bool, typer.Option("--check", help="Load everything, print what is loaded, and exit.")
     ] = False,
+    *,
+    limits: LimitOptions,
+    show: PrintOptions,
 ) -> None:
-    """Serve models over HTTP: /v1/embeddings (OpenAI's shape), /v1/tokens, /v1/score and more.
+    """Serve models over HTTP.
 
-    SIGTERM finishes accepted requests and exits; SIGHUP loads the models again without downtime.
-    GET /docs lists the endpoints.
+    POST /v1/embeddings has the shape of OpenAI's API; GET /docs lists all endpoints. SIGTERM
+    finishes the accepted requests and exits. SIGHUP loads models and keys again without downtime.
     """
     from elmox.serve import require_packages
 
     require_packages()
     from elmox.serve.config import ServeConfig, parse_named_paths
-    from elmox.serve.limits import Limits
+    from elmox.serve.logs import configure_logging
+    from elmox.serve.supervisor import serve
 
     config = ServeConfig(
         models=parse_named_paths(models or [BUNDLED], "model"),
@@ -99,28 +140,30 @@ def command(
         allow_public=allow_public,
         public_metrics=public_metrics,
         cors_origins=tuple(cors_origin or ()),
-        access_log=access_log,
+        access_log=access_log and not show.quiet,
         tracing=tracing,
-        limits=Limits(
-            max_body_bytes=max_body_bytes,
-            max_inputs=max_inputs,
-            max_tokens_per_text=max_tokens_per_text,
-            max_tokens_per_request=max_tokens_per_request,
-            max_queue_tokens=max_queue_tokens,
-            batch_tokens=batch_tokens,
-            request_seconds=request_seconds,
-            receive_seconds=receive_seconds,
-            drain_seconds=drain_seconds,
-            linger_seconds=linger_seconds,
-        ),
+        limits=Limits(**vars(limits)),
     )
     if check:
         from elmox.serve.worker import check_config
 
-        typer.echo(check_config(config))
+        loaded = check_config(config)
+        show.result(loaded, _lines(loaded))
         return
-    from elmox.serve.logs import configure_logging
-    from elmox.serve.supervisor import serve
+
+    def announce(url: str) -> None:
+        show.log(f"serving on {url}")
+        if show.as_json:
+            typer.echo(json.dumps({"url": url}))
 
     configure_logging()
-    serve(config, announce=lambda url: typer.echo(f"elmox: serving on {url}", err=True))
+    serve(config, announce)
+
+
+def _lines(loaded: dict[str, Any]) -> list[str]:
+    models = [
+        f"model {name}: {own['description']}, {own['num_layers']} layers of dim {own['dim']}"
+        for name, own in loaded["models"].items()
+    ]
+    taggers = [f"tagger {name}: {own['task']}" for name, own in loaded["taggers"].items()]
+    return [*models, *taggers]

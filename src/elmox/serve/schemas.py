@@ -105,6 +105,9 @@ class TokensBody(Body):
     layers: Layers = "average"
     normalize_embeddings: bool = False
     encoding_format: Encoding = "float"
+    split: bool = Field(
+        False, description="Strings are running text: each sentence is an item of its own."
+    )
 
 
 class ScoreBody(Body):
@@ -167,9 +170,10 @@ class Embeddings(BaseModel):
 
 
 class TokenVectors(BaseModel):
-    """The vectors of a text's tokens."""
+    """The vectors of the tokens of a text, or of a sentence of it."""
 
     index: int
+    input: int = Field(description="Index of the text in the request.")
     tokens: list[str]
     offsets: list[tuple[int, int]] | None = Field(
         description="Start and end of each token in the text, in characters; null for tokens."

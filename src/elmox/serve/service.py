@@ -1,26 +1,29 @@
 """One worker's service: its models, its queue and its thread, behind a few calls."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
 from elmox.inference.layer_choice import choose_layers
+from elmox.serve.admission import Admission, check_inputs, check_tokens
 from elmox.serve.batcher import Batcher, Operation
 from elmox.serve.config import ServeConfig
 from elmox.serve.keys import KeyRing, read_keys
-from elmox.serve.limits import Admission
 from elmox.serve.metrics import Metrics
 from elmox.serve.models import LoadedModel, ModelTable, load_models
 from elmox.serve.operations import LayerKey, Sentence
 from elmox.serve.record import SCOPE_KEY, RequestRecord
 from elmox.serve.refusals import Refusal, invalid
 from elmox.serve.schemas import Text
+from elmox.serve.texts import TokenizedText, tokenize_texts, tokenize_with_offsets
 from elmox.serve.tracing import Tracer
+
+Item = TypeVar("Item")
 
 INLINE_CHARACTERS = 20_000  # tokenized by the event loop itself, in well under 10 ms
 
@@ -58,15 +61,27 @@ class Service:
         return model
 
     async def tokenize(self, elmo: Elmo, texts: Sequence[Text]) -> list[Sentence]:
-        """Tokenize strings as the library does; check the number of texts and of tokens."""
-        self.limits.check_inputs(len(texts))
+        """Tokenize texts; check their number and their tokens."""
+        sentences = await self._tokenize(tokenize_texts, elmo, texts)
+        check_tokens(self.limits, list(map(len, sentences)))
+        return sentences
+
+    async def tokenize_with_offsets(
+        self, elmo: Elmo, texts: Sequence[Text], split: bool
+    ) -> list[TokenizedText]:
+        """Tokenize texts and locate their tokens; check their number and their tokens."""
+        items = await self._tokenize(tokenize_with_offsets, elmo, texts, split)
+        check_tokens(self.limits, [len(item.tokens) for item in items])
+        return items
+
+    async def _tokenize(
+        self, tokenize: Callable[..., list[Item]], elmo: Elmo, texts: Sequence[Text], *more: Any
+    ) -> list[Item]:
+        check_inputs(self.limits, len(texts))
         size = sum(len(text) for text in texts if isinstance(text, str))
         if size <= INLINE_CHARACTERS:
-            sentences = _tokenize(elmo, texts)
-        else:
-            sentences = await asyncio.to_thread(_tokenize, elmo, texts)
-        self.limits.check_tokens(list(map(len, sentences)))
-        return sentences
+            return tokenize(elmo, texts, *more)
+        return await asyncio.to_thread(tokenize, elmo, texts, *more)
 
     def admit(self, request: Request, num_inputs: int, num_tokens: int) -> None:
         """Accept a request's work into the queue, or refuse it with 429.
@@ -129,7 +144,3 @@ def vector_shape(elmo: Elmo, layers: LayerKey) -> tuple[int, ...]:
 def usage(num_tokens: int) -> dict[str, int]:
     """Return the size of a request as OpenAI's clients expect it."""
     return {"prompt_tokens": num_tokens, "total_tokens": num_tokens}
-
-
-def _tokenize(elmo: Elmo, texts: Sequence[Text]) -> list[Sentence]:
-    return [elmo.tokenize(text) if isinstance(text, str) else text for text in texts]

@@ -14,8 +14,8 @@ import socket
 import sys
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
-import orjson
 import uvicorn
 
 from elmox.errors import ElmoxError
@@ -152,12 +152,12 @@ def main() -> None:
     os._exit(0)  # nothing is left to do, and a thread may still compute for a client that left
 
 
-def check_config(config: ServeConfig) -> str:
-    """Load everything that a server would serve, and return its description as JSON."""
+def check_config(config: ServeConfig) -> dict[str, Any]:
+    """Load everything that a server would serve, and return its description."""
     config.check_address()
     service = Service(config)
     asyncio.run(service.load())
-    return orjson.dumps(describe(service), option=orjson.OPT_INDENT_2).decode()
+    return describe(service)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

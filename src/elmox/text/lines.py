@@ -13,13 +13,13 @@ that a line's number is its key. Files may be compressed.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError
-from elmox.io.json_lines import is_json_lines
-from elmox.io.json_text import check_json_text
+from elmox.io.json_lines import check_json_text, is_json_lines
 from elmox.io.text_files import open_text, text_name
+from elmox.text.offsets import Offsets, token_offsets
 from elmox.text.sentences import split_sentences
 
 LineFormat: TypeAlias = Literal["raw", "tokenized", "jsonl"]
@@ -28,14 +28,30 @@ Tokenize: TypeAlias = Callable[[str], list[str]]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the input as the sentences it consists of."""
+    """One line of the input as the sentences it consists of.
+
+    Attributes:
+        sentences: the tokens of each sentence.
+        text: the text that the tokens come from; None for a JSON line with `tokens`.
+    """
 
     sentences: list[list[str]]
+    text: str | None = None
 
     @property
     def num_tokens(self) -> int:
         """Tokens of all its sentences, which is the length of its entry."""
         return sum(map(len, self.sentences))
+
+    def offsets(self) -> list[list[Offsets]] | None:
+        """Return the (start, end) of each token of each sentence in `text`; None without a text.
+
+        They are computed here, so that readers which do not need them do not pay for them.
+        """
+        if self.text is None:
+            return None
+        offsets = iter(token_offsets(self.text, chain.from_iterable(self.sentences)))
+        return [list(islice(offsets, len(sentence))) for sentence in self.sentences]
 
 
 def line_format(path: str, tokenized: bool) -> LineFormat:
@@ -56,7 +72,7 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
     """
     parse = {"raw": _raw, "tokenized": _tokenized, "jsonl": _json}[format]
     for number, line in enumerate(text_lines(path, skip), start=skip):
-        yield Line(parse(line, tokenize, path, number))
+        yield parse(line, tokenize, path, number)
 
 
 def text_lines(path: str, skip: int = 0) -> Iterator[str]:
@@ -71,19 +87,19 @@ def text_lines(path: str, skip: int = 0) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
     tokens = line.split()
-    return [tokens] if tokens else []
+    return Line([tokens] if tokens else [], line)
 
 
-def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
     sentences = (tokenize(sentence) for sentence in split_sentences(line))
-    return [tokens for tokens in sentences if tokens]
+    return Line([tokens for tokens in sentences if tokens], line)
 
 
-def _json(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
     if not line.strip():
-        return []
+        return Line([])
     where = f"{text_name(path)}, line {number + 1}"
     try:
         values: Any = json.loads(line)
@@ -96,7 +112,7 @@ def _json(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[st
     except ElmoxError as error:
         raise ElmoxError(f"{where}: {error}") from None
     if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-        return [tokens] if tokens else []
+        return Line([tokens] if tokens else [])
     if tokens is None and isinstance(text, str):
         return _raw(text, tokenize, path, number)
     raise ElmoxError(f'{where}: expected {{"tokens": ["...", ...]}} or {{"text": "..."}}')

@@ -19,7 +19,7 @@ text holds.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 
 from elmox.errors import ElmoxError
@@ -99,21 +99,10 @@ def get_tokenizer(name: str) -> Tokenizer:
     if name == "whitespace":
         return str.split
     if name in ("treebank", "treebank:hyphens"):
-        return _treebank(cut_hyphens=name == "treebank:hyphens").findall
+        return treebank_pattern(cut_hyphens=name == "treebank:hyphens").findall
     if name.startswith("spacy:"):
         return _spacy(name.removeprefix("spacy:"))
     raise ElmoxError(f"unknown tokenizer {name!r}: expected {LEGAL_NAMES}")
-
-
-def token_spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
-    """Return where in `text` its tokens are, as (start, end), for any tokenizer of this module."""
-    spans = []
-    end = 0
-    for token in tokens:
-        start = text.index(token, end)
-        end = start + len(token)
-        spans.append((start, end))
-    return spans
 
 
 def _spacy(language: str) -> Tokenizer:
@@ -134,7 +123,7 @@ def _spacy(language: str) -> Tokenizer:
 
 
 @cache
-def _treebank(cut_hyphens: bool) -> re.Pattern[str]:
+def treebank_pattern(cut_hyphens: bool) -> re.Pattern[str]:
     """Compile the Treebank tokenizer: an ordered choice between kinds of token, without groups.
 
     `re` skips a choice at once when it starts with a literal or a class that does not fit, so the

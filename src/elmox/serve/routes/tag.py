@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from elmox.errors import shortened
+from elmox.serve.admission import check_inputs, check_tokens
 from elmox.serve.body import read_object
 from elmox.serve.operations import Tag
 from elmox.serve.refusals import invalid, json_response
@@ -29,10 +30,10 @@ def add_routes(app: FastAPI, service: Service) -> None:
         tagger = service.table.tagger(name := request.path_params["task"])
         body = checked(TagBody, await read_object(request, service.limits))
         values = [body.input] if isinstance(body.input, str) else body.input
-        service.limits.check_inputs(len(values))
+        check_inputs(service.limits, len(values))
         inputs = [_fields(index, value) for index, value in enumerate(values)]
         lengths = [_num_tokens(tagger, value) for value in inputs]
-        num_tokens = service.limits.check_tokens(lengths)
+        num_tokens = check_tokens(service.limits, lengths)
         record_of(request).model = name
         service.admit(request, len(inputs), num_tokens)
         predictions = await service.compute(request, Tag(tagger), inputs, num_tokens)

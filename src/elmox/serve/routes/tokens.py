@@ -10,15 +10,16 @@ from starlette.responses import Response, StreamingResponse
 from elmox.elmo import FloatArray
 from elmox.serve.body import read_object
 from elmox.serve.formats import BINARY_TYPES, encoded, joined, media_type, npy_bytes, raw_bytes
-from elmox.serve.offsets import token_offsets
 from elmox.serve.operations import EncodeTokens, Sentence
 from elmox.serve.refusals import json_response
 from elmox.serve.routes.describe import add_post
-from elmox.serve.schemas import Text, TokensBody, TokensList, checked
+from elmox.serve.schemas import TokensBody, TokensList, checked
 from elmox.serve.service import Service, layer_key, usage
+from elmox.serve.texts import TokenizedText
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "all layers": {"input": ["I will buy you a present."], "layers": "all"},
+    "sentences of running text": {"input": "Live now. Do not look back.", "split": True},
     "several texts in base64": {
         "input": ["Live in the present.", ["Now", "!"]],
         "encoding_format": "base64",
@@ -47,19 +48,20 @@ def add_routes(app: FastAPI, service: Service) -> None:
         operation = EncodeTokens(
             model.elmo, layer_key(body.layers, model.elmo), body.normalize_embeddings
         )
-        sentences = await service.tokenize(model.elmo, body.input)
+        items = await service.tokenize_with_offsets(model.elmo, body.input, body.split)
+        sentences = [item.tokens for item in items]
         num_tokens = sum(map(len, sentences))
         service.admit(request, len(sentences), num_tokens)
         if kind == LINES:
             computed = _compute_chunks(service, request, operation, sentences)
-            return StreamingResponse(_lines(body, sentences, computed), media_type=kind)
+            return StreamingResponse(_lines(body, items, computed), media_type=kind)
         vectors = await service.compute(request, operation, sentences, num_tokens)
         if kind == "application/json":
-            items = _items(body, sentences, vectors, first=0)
+            data = _data(body, items, vectors, first=0)
             head = {"object": "list", "model": model.name, "usage": usage(num_tokens)}
             if sum(own.size for own in vectors) <= SMALL_RESPONSE:
-                return json_response({**head, "data": list(items)})
-            return StreamingResponse(_json(head, items), media_type=kind)
+                return json_response({**head, "data": list(data)})
+            return StreamingResponse(_json(head, data), media_type=kind)
         together, headers = joined(vectors, empty=operation([[]])[0])
         content = raw_bytes(together) if kind == "application/octet-stream" else npy_bytes(together)
         return Response(content, headers=headers, media_type=kind)
@@ -90,35 +92,35 @@ async def _compute_chunks(
 
 
 async def _lines(
-    body: TokensBody, sentences: Sequence[Sentence], computed: AsyncIterator[list[FloatArray]]
+    body: TokensBody, items: Sequence[TokenizedText], computed: AsyncIterator[list[FloatArray]]
 ) -> AsyncIterator[bytes]:
     """Write a line per text."""
     first = 0
     async for vectors in computed:
-        for item in _items(body, sentences, vectors, first):
-            yield _dumps(item) + b"\n"
+        for line in _data(body, items, vectors, first):
+            yield _dumps(line) + b"\n"
         first += len(vectors)
 
 
-async def _json(head: dict[str, Any], items: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+async def _json(head: dict[str, Any], data: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
     """Write a large response text by text: other requests are served in between."""
     yield _dumps(head)[:-1] + b',"data":['
-    for number, item in enumerate(items):
+    for number, item in enumerate(data):
         yield (b"," if number else b"") + _dumps(item)
     yield b"]}"
 
 
-def _items(
-    body: TokensBody, sentences: Sequence[Sentence], vectors: Sequence[FloatArray], first: int
+def _data(
+    body: TokensBody, items: Sequence[TokenizedText], vectors: Sequence[FloatArray], first: int
 ) -> Iterator[dict[str, Any]]:
-    """Return the response's items for some vectors, which are those of the texts from `first`."""
+    """Return the entries of a response for some vectors, which are those of items from `first`."""
     for index, own in enumerate(vectors, start=first):
-        text: Text = body.input[index]
-        tokens = sentences[index]
+        item = items[index]
         yield {
             "index": index,
-            "tokens": tokens,
-            "offsets": token_offsets(text, tokens) if isinstance(text, str) else None,
+            "input": item.input,
+            "tokens": item.tokens,
+            "offsets": item.offsets,
             "shape": own.shape,
             "embedding": encoded(own, body.encoding_format),
         }
