@@ -14,7 +14,8 @@ import openai
 import pytest
 from http_server import PATIENCE, HttpServer, metric
 
-from elmox.elmo import Elmo, FloatArray
+from elmox.elmo import Elmo
+from elmox.inference.outputs import FloatArray
 from elmox.tasks.predictor import TaskPredictor
 
 TEXTS: list[str | list[str]] = [

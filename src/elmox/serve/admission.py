@@ -37,16 +37,18 @@ class Admission:
 
         Args:
             num_tokens: tokens of the request; whoever admits them releases them.
-            tokens_per_second: recent speed, for the time after which a retry is sensible.
+            tokens_per_second: recent speed, for the time after which a retry is sensible; 0 if
+                nothing has been computed yet.
         """
         maximum = self._limits.max_queue_tokens
         if self.num_tokens and self.num_tokens + num_tokens > maximum:
+            seconds = self.num_tokens / tokens_per_second if tokens_per_second else 1.0
             raise Refusal(
                 429,
                 "max_queue_tokens",
                 f"{self.num_tokens} of {maximum} tokens are waiting already: retry later",
                 limit={"name": "max_queue_tokens", "maximum": maximum, "given": num_tokens},
-                retry_after=min(self.num_tokens / max(tokens_per_second, 1.0), MAX_RETRY_AFTER),
+                retry_after=min(seconds, MAX_RETRY_AFTER),
             )
         self.num_tokens += num_tokens
 

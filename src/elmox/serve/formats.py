@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elmox.elmo import FloatArray
+from elmox.inference.outputs import FloatArray
 from elmox.serve.refusals import Refusal
 from elmox.serve.schemas import Encoding
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from elmox.elmo import Elmo, FloatArray, Pooling
+from elmox.elmo import Elmo
 from elmox.inference.language_model import Direction, Prediction, SentenceScore
+from elmox.inference.outputs import FloatArray, Pooling
 from elmox.tasks.predictor import TaskPredictor
 
 Sentence: TypeAlias = Sequence[str]

@@ -12,9 +12,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from elmox.elmo import Pooling
 from elmox.errors import shortened
 from elmox.inference.language_model import Direction
+from elmox.inference.outputs import Pooling
 from elmox.serve.refusals import Refusal
 
 Text: TypeAlias = str | list[str]

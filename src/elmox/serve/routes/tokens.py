@@ -7,7 +7,7 @@ import orjson
 from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
-from elmox.elmo import FloatArray
+from elmox.inference.outputs import FloatArray
 from elmox.serve.body import read_object
 from elmox.serve.formats import BINARY_TYPES, encoded, joined, media_type, npy_bytes, raw_bytes
 from elmox.serve.operations import EncodeTokens, Sentence
