@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from elmox.errors import ElmoxError
+from elmox.recipes import find_recipe, recipe_names
 from elmox.training.recipe import Recipe, read_recipe, recipe_from_dict
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = [find_recipe(name) for name in recipe_names()]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -61,7 +62,7 @@ def test_settings_override(tmp_path: Path) -> None:
         (["optim.initial_accumulator=0"], "optim.initial_accumulator is 0"),
         (["model.char_cnn.inventory=unicode"], "model.char_cnn.inventory is 'unicode'"),
         (["model.char_cnn.num_characters=100"], "model.char_cnn.num_characters is 100"),
-        (["optim.lr.x=1"], "not a section"),
+        (["optim.lr.x=1"], "expected a section"),
     ],
 )
 def test_bad_settings_are_named(settings: list[str], said: str, tmp_path: Path) -> None:

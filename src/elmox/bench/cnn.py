@@ -21,6 +21,7 @@ from elmox.bench.peers import Notes, gradients_of, plain_kernels
 from elmox.bench.table import Column, Report, milliseconds, speed, speed_columns
 from elmox.bench.timing import Works, median_seconds
 from elmox.config import PRESETS, ElmoConfig
+from elmox.errors import Argument
 from elmox.io.memory import memory_explained
 from elmox.kernels.paths import like, uses_table, word_inference_path, word_training_path
 from elmox.model.init import random_bilm
@@ -63,8 +64,9 @@ def bench_cnn(
     encoders = _Encoders(config, device, dtype)
     shapes = [(slots, work) for slots in tables for work in ("forward", "training")]
     rows: list[dict[str, Any]] = []
+    num_words = len(cases.words)
     for slots, work in tqdm(shapes, unit="shape", disable=not show_progress_bar):
-        with memory_explained(f"{len(cases.words)} words do not fit; measure fewer"):
+        with memory_explained("{} words are too many: lower {}", num_words, Argument("words")):
             measured = _measure(encoders, tables[slots], work, rate, cases.repeats, notes)
         rows.append({"slots": slots, "work": work, **measured})
     tensor = like(device, dtype)

@@ -21,6 +21,7 @@ from elmox.bench.peers import Notes, compiled_lstm, gradients_of, plain_kernels,
 from elmox.bench.table import Column, Report, milliseconds, speed, speed_columns
 from elmox.bench.timing import Work, Works, median_seconds
 from elmox.config import PRESETS, LstmConfig
+from elmox.errors import Argument
 from elmox.io.memory import memory_explained
 from elmox.kernels.lstm.dispatch import lstm_kernel, lstm_rows
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel, LstmWeights
@@ -28,6 +29,8 @@ from elmox.kernels.paths import inference_path, training_path
 
 # A training pass has two more products, in the backward pass.
 PRODUCTS = {"inference": 1, "forward": 1, "training": 3}
+
+_TOO_MANY = "{} rows of {} steps are too many: lower {} or {}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def bench_lstm(
     table: list[dict[str, Any]] = []
     shapes = [(rows, steps) for steps in cases.steps for rows in cases.rows]
     for rows, steps in tqdm(shapes, unit="shape", disable=not show_progress_bar):
-        with memory_explained(f"{rows} rows of {steps} steps do not fit; measure fewer"):
+        with memory_explained(_TOO_MANY, rows, steps, Argument("rows"), Argument("steps")):
             table += _measure(_Layer(config, rows, steps, device, dtype), rate, cases, notes)
     layer = _Layer(config, 1, 1, device, dtype)
     facts = {

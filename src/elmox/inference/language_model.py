@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.errors import ElmoxError
-from elmox.inference.encode import BATCH_TOKENS, BatchOptions
+from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
 from elmox.inference.finite import require_finite
 from elmox.inference.layer_choice import choose_layers
@@ -80,7 +80,9 @@ class Prediction(NamedTuple):
 def zipf_log_probs(num_words: int) -> Tensor:
     """Return the log frequency (V,) of words in falling order of count, by Zipf's law.
 
-    Vocabularies are in that order but hold no counts. The shift of the ranks is Mandelbrot's.
+    Vocabularies are in that order but hold no counts. The shift of the ranks is Mandelbrot's. The
+    log-uniform proposal of `training.log_uniform` has other constants, which the published loss
+    fixes.
     """
     return -(torch.arange(num_words, dtype=torch.float64) + 2.7).log()
 
@@ -127,7 +129,7 @@ class LanguageModel:
         stream = text.ids()
         marks = np.flatnonzero(stream == END_ID)
         starts, lengths = marks[:-1], np.diff(marks)
-        budget = options.batch_tokens or BATCH_TOKENS.get(bilm.device.type, 4096)
+        budget = options.token_budget(bilm.device)
         found: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
         bar = token_bar(int(lengths.sum()), options.show_progress_bar)
         with bar as progress, weights_fixed():
