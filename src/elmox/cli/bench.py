@@ -71,7 +71,7 @@ class KernelOptions:
 
     def dtype(self, device: "torch.device") -> "torch.dtype":
         """Return the precision as torch names it."""
-        from elmox.elmo import DTYPES
+        from elmox.inference.device import DTYPES
 
         default = TrainingPrecision.bfloat16 if device.type == "cuda" else TrainingPrecision.float32
         return DTYPES[(self.precision or default).value]
@@ -195,8 +195,8 @@ def cnn(
 
 
 @verb(
-    "elmox bench train recipes/tiny.toml --windows 2 --window-steps 2",
-    "elmox bench train recipes/tiny.toml --data data/mine --windows 2 --window-steps 2",
+    "elmox bench train tiny --windows 2 --window-steps 2",
+    "elmox bench train tiny --data data/tiny --windows 2 --window-steps 2",
 )
 def train(
     recipe: RecipeArgument,
@@ -285,7 +285,7 @@ def embed(
 
 
 def _device(device: str | None) -> "torch.device":
-    from elmox.elmo import resolve_device
+    from elmox.inference.device import resolve_device
 
     return resolve_device(device)
 
