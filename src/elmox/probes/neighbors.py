@@ -84,7 +84,8 @@ def find_word(sentence: Sequence[str], word: str, occurrence: int = 1) -> int:
     positions = [position for position, token in enumerate(sentence) if token == word]
     if not positions:
         raise ElmoxError(
-            f"{word!r} is not a token of the sentence: choose one of its tokens: {' '.join(sentence)}"
+            f"{word!r} is not a token of the sentence: choose one of its tokens: "
+            + " ".join(sentence)
         )
     if not 1 <= occurrence <= len(positions):
         raise ArgumentError(
