@@ -13,7 +13,7 @@ from elmox.tasks.base import Offsets, Task, TaskOutput
 from elmox.tasks.data.texts import Sentence
 from elmox.tasks.parsing.metrics import score_parses
 from elmox.tasks.parsing.network import Parse, Parser, ParserConfig, ParserSettings
-from elmox.tasks.parsing.spanning_tree import has_circle
+from elmox.tasks.parsing.spanning_tree import has_cycle
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Parsing(Task[TreebankSentence, Parse]):
         """Read CoNLL-U with trees."""
         sentences = read_conllu(path)
         for sentence in sentences:
-            if not sentence.heads or has_circle(np.array(sentence.heads)):
-                problem = "whose heads form a circle" if sentence.heads else "without heads"
+            if not sentence.heads or has_cycle(np.array(sentence.heads)):
+                problem = "whose heads form a cycle" if sentence.heads else "without heads"
                 raise ElmoxError(
                     f"{path}, line {sentence.line}: a sentence {problem}, expected a tree"
                 )
