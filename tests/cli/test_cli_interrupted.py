@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from checkpoints import random_options, write_ai2
-from shell import command, environment, run_elmox, tree
+from shell import SOURCE, command, environment, run_elmox, tree
 from tagged_files import NAMES, write_columns
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals")
@@ -125,6 +125,23 @@ def test_ablate(tiny: Path, tmp_path: Path) -> None:
     done = run_elmox(*wanted)
     assert done.returncode == 0, done.stderr
     assert (out / "place.md").exists()
+
+
+@pytest.mark.parametrize("entry", [["-m", "elmox"], ["-c", "import elmox.__main__ as m; m.run()"]])
+def test_the_first_moment(entry: list[str], tmp_path: Path) -> None:
+    """Before any verb can run: while the packages that it needs are being imported."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *entry, "info"],
+        env=environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCE}"),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "elmox: interrupted\n")
 
 
 def test_prepare(tmp_path: Path) -> None:
