@@ -109,7 +109,7 @@ def test_against_the_reference(
         else:
             options |= {"min_count": min_count, "vocab_size": vocab_size}
         if not documents or (hold_out and not held_out):
-            with pytest.raises(ElmoxError, match=r"not one word|holds out nothing"):
+            with pytest.raises(ElmoxError, match=r"no words in|holds out nothing"):
                 prepare(folder, texts, block_bytes=block_bytes, **options)
             assert not (folder / "out").exists()
             return
@@ -274,7 +274,7 @@ def test_empty_files_among_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("texts", [[""], ["", ""], ["\n \n\t\n"], ["\ufeff"], ["\r\n\r\n"]])
 def test_no_words_at_all(tmp_path: Path, texts: list[str]) -> None:
-    with pytest.raises(ElmoxError, match="not one word in"):
+    with pytest.raises(ElmoxError, match="no words in"):
         prepare(tmp_path, texts)
     assert len(os.listdir(tmp_path)) == len(texts)
 
