@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -51,15 +52,6 @@ def interrupted(arguments: list[object], is_working: Callable[[], bool]) -> list
 
 def has_lines(path: Path, number: int) -> bool:
     return path.exists() and len(path.read_text().splitlines()) >= number
-
-
-def has_reader(pipe: Path) -> bool:
-    """Whether a process waits for what a named pipe will bring."""
-    try:
-        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
 
 
 def test_embed(tmp_path: Path) -> None:
@@ -162,7 +154,15 @@ def test_probe(tmp_path: Path) -> None:
     """A verb of two words: nothing is written."""
     pipe = tmp_path / "train.conllu"
     os.mkfifo(pipe)
+    writers: list[int] = []  # open until the end: the reader must wait, and not see an empty file
+
+    def is_reading() -> bool:
+        with suppress(OSError):  # nobody reads yet
+            writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
     wanted = ["probe", "pos", "--train", pipe, "--dev", pipe, "--test", pipe]
-    said = interrupted([*wanted, "--out", tmp_path / "out"], lambda: has_reader(pipe))
+    said = interrupted([*wanted, "--out", tmp_path / "out"], is_reading)
+    os.close(writers[0])
     assert said == ["elmox: interrupted"]
     assert list(tmp_path.iterdir()) == [pipe]
