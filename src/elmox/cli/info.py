@@ -57,7 +57,7 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
         "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
-        "reads_here_by": kernels["reading"],
+        "reads_here_by": kernels["inference"],
         "trains_here_by": kernels["training"],
         "config": config.to_dict(),
     }

@@ -112,6 +112,16 @@ def command_line() -> str:
     return shlex.join(["elmox", *sys.argv[1:]])
 
 
+def _json_line(values: Any) -> str:
+    """Return JSON with readable characters, unless stdout cannot show them."""
+    line = json.dumps(values, ensure_ascii=False)
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(values)
+    return line
+
+
 @dataclass(frozen=True)
 class PrintOptions:
     """What a verb prints: data on stdout, messages and progress on stderr."""
@@ -141,7 +151,7 @@ class PrintOptions:
             text: lines for people, or one text that ends in a newline.
         """
         if self.as_json:
-            typer.echo(json.dumps(values, ensure_ascii=False))
+            typer.echo(_json_line(values))
         elif isinstance(text, str):
             typer.echo(text, nl=False)
         else:
