@@ -148,6 +148,11 @@ def require_at_least(least: int, name: str, value: int | None) -> None:
         raise ArgumentError("{} is {}, expected at least {}", Argument(name), value, least)
 
 
+def install_hint(extra: str) -> str:
+    """Return the commands that install an optional dependency: from an index, and from a clone."""
+    return f"pip install 'elmox[{extra}]' (in a clone of the repository: pip install '.[{extra}]')"
+
+
 def shortened(value: object, max_length: int = 100) -> str:
     """Return the repr of a value from a file, cut for an error message."""
     text = repr(value)
