@@ -26,6 +26,4 @@ def tag_objects(
     predictor: TaskPredictor, objects: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """The outputs for JSON objects as `elmox tag` prints them, one for each sentence of a text."""
-    inputs = [one for values in objects for one in predictor.inputs(values)]
-    outputs = predictor.predict_inputs(inputs)
-    return [one.extra | output.to_dict() for one, output in zip(inputs, outputs, strict=True)]
+    return [output for values in objects for output in predictor.predict_json(values)]

@@ -130,6 +130,15 @@ class TaskPredictor:
         """Return the predictions for running text: one per sentence, or one for the document."""
         return self.predict_inputs(self.inputs({"text": text}))
 
+    def predict_json(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what `elmox tag` prints for a JSON line: an object per sentence of a `text`.
+
+        Other keys of the line are copied to each of them.
+        """
+        inputs = self.inputs(values)
+        outputs = self.predict_inputs(inputs)
+        return [one.extra | output.to_dict() for one, output in zip(inputs, outputs, strict=True)]
+
     def inputs(self, values: Mapping[str, Any]) -> list[TaskInput]:
         """Return the inputs of a JSON line of `elmox tag`, one for each sentence of a `text`.
 
