@@ -1,13 +1,16 @@
 """What is known about a request while it is served: for logs, metrics, traces and admission."""
 
+import random
 import re
-import secrets
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.requests import Request
+
 SCOPE_KEY = "elmox.record"
 CONNECTION_KEY = "elmox.connection"
+CROWDED_KEY = "elmox.crowded"
 UNMATCHED = "unmatched"
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -52,6 +55,14 @@ def new_record(scope: Any) -> RequestRecord:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             request_id = value.decode("ascii")
     connection = scope.get(CONNECTION_KEY) or Connection()
-    record = RequestRecord(request_id or secrets.token_hex(8), scope["method"], connection)
+    record = RequestRecord(
+        request_id or f"{random.getrandbits(64):016x}", scope["method"], connection
+    )
     scope[SCOPE_KEY] = record
+    return record
+
+
+def record_of(request: Request) -> RequestRecord:
+    """Return the record of a request."""
+    record: RequestRecord = request.scope[SCOPE_KEY]
     return record
