@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from elmox.config import BUNDLED, LstmConfig, config_from_dict
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES, require_regular
 from elmox.io.temporary import missing
@@ -94,10 +94,16 @@ def load_checkpoint(
             ("token_embeddings", token_embeddings),
         ):
             if given is not None:
-                raise ElmoxError(f"{where} is complete in itself: leave out {name}={given}")
+                raise ArgumentError(
+                    "{} is complete in itself: leave out {}", where, Argument(name, str(given))
+                )
         checkpoint = read_directory(where)
         if checkpoint.softmax is not None and softmax is not None:
-            raise ElmoxError(f"{where} has a softmax of its own: leave out softmax={softmax}")
+            raise ArgumentError(
+                "{} has a softmax of its own: leave out {}",
+                where,
+                Argument("softmax", str(softmax)),
+            )
     else:
         checkpoint = read_legacy(where, _path(options), _path(vocab), _path(token_embeddings))
     return _with_softmax(checkpoint, _path(softmax), _path(softmax_vocab))
@@ -206,8 +212,11 @@ def _with_softmax(checkpoint: Checkpoint, softmax: Path | None, vocab: Path | No
     if softmax is None and vocab is None:
         return checkpoint
     if softmax is None or vocab is None:
-        given = f"softmax={softmax}" if vocab is None else f"softmax_vocab={vocab}"
-        raise ElmoxError(f"{given}: give the softmax file and its vocabulary together")
+        raise ArgumentError(
+            "give the softmax file and its vocabulary together, {} and {}",
+            Argument("softmax"),
+            Argument("softmax_vocab"),
+        )
     for path in (softmax, vocab):
         if not path.exists():
             raise ElmoxError(f"{path} does not exist: expected AI2's softmax file, its vocabulary")
