@@ -20,7 +20,7 @@ from elmox.errors import ElmoxError
 from elmox.io.json_lines import check_json_text, is_json_lines
 from elmox.io.text_files import open_text, text_name
 from elmox.text.offsets import Offsets, token_offsets
-from elmox.text.sentences import split_sentences
+from elmox.text.sentences import sentences_of
 
 LineFormat: TypeAlias = Literal["raw", "tokenized", "jsonl"]
 Tokenize: TypeAlias = Callable[[str], list[str]]
@@ -93,8 +93,7 @@ def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
 
 
 def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
-    sentences = (tokenize(sentence) for sentence in split_sentences(line))
-    return Line([tokens for tokens in sentences if tokens], line)
+    return Line([tokens for tokens in sentences_of(line, tokenize) if tokens], line)
 
 
 def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
