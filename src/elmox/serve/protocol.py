@@ -60,7 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the client has left, so that its work is dropped."""
-        self._connection.is_lost = True
+        self._connection.lose()
         self._stop_waiting()
         super().connection_lost(exc)
 

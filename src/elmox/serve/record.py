@@ -1,5 +1,6 @@
 """What is known about a request while it is served: for logs, metrics, traces and admission."""
 
+import asyncio
 import random
 import re
 import time
@@ -7,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
+
+from elmox.serve.refusals import ClientLeft
 
 SCOPE_KEY = "elmox.record"
 CONNECTION_KEY = "elmox.connection"
@@ -22,9 +25,17 @@ class Connection:
 
     Attributes:
         is_lost: whether the client has closed it.
+        results: what the client waits for, while it waits.
     """
 
     is_lost: bool = False
+    results: "asyncio.Future[Any] | None" = None
+
+    def lose(self) -> None:
+        """Note that the client has left: what it waits for need not be computed."""
+        self.is_lost = True
+        if self.results is not None and not self.results.done():
+            self.results.set_exception(ClientLeft())
 
 
 @dataclass(eq=False)
@@ -42,10 +53,6 @@ class RequestRecord:
     num_tokens: int = 0
     admitted_tokens: int = 0
     started: float = field(default_factory=time.perf_counter)
-
-    def is_abandoned(self) -> bool:
-        """Return whether the client has left."""
-        return self.connection.is_lost
 
 
 def new_record(scope: Any) -> RequestRecord:

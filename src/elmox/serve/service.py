@@ -103,7 +103,7 @@ class Service:
         record = record_of(request)
         cost = num_tokens + 2 * len(inputs)
         try:
-            return await self.batcher.submit(operation, inputs, cost, record.is_abandoned)
+            return await self.batcher.submit(operation, inputs, cost, record.connection)
         except ElmoxError as error:
             raise Refusal(422, "invalid_value", str(error), param="input") from None
 
