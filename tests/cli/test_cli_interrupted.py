@@ -101,7 +101,7 @@ def test_fit(tmp_path: Path) -> None:
     assert said[-1] == AGAIN
     done = run_elmox(*wanted)
     assert done.returncode == 0, done.stderr
-    assert "going on after epoch" in done.stderr
+    assert "continuing after epoch" in done.stderr
     (tmp_path / "run").rename(tmp_path / "resumed")
     quiet = run_elmox(*wanted)
     assert (quiet.returncode, quiet.stdout) == (0, done.stdout)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from elmox.elmo import Elmo
     from elmox.inference.layer_choice import Layers
     from elmox.model.checkpoint import Checkpoint
+    from elmox.pretrained.load import ModelFiles
     from elmox.text.lines import LineFormat, Tokenize
 
 
@@ -201,9 +202,9 @@ class ModelOptions:
         typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
     ] = None
 
-    def files(self) -> dict[str, Path | None]:
+    def files(self) -> "ModelFiles":
         """Return the files as arguments of `Elmo.from_pretrained`."""
-        return dict(vars(self))
+        return cast("ModelFiles", dict(vars(self)))
 
     def load(
         self,
