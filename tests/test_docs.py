@@ -2,22 +2,25 @@
 
 A page's Python blocks and `elmox` lines run from top to bottom in a directory of their own, which
 holds the files that the pages speak of. Other lines of shell blocks, and blocks without a language,
-are only shown.
+are only shown. A server is started on a free port, in place of the address that the page names.
 """
 
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from example_files import ROOT, write_example_files
+from http_server import running
 from shell import run_here
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TABLES = {"results.md"}  # pages of what a script has found: nothing to run
 LANGUAGES = ("python", "bash", "")
+ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -53,17 +56,28 @@ def elmox_commands(code: str) -> Iterator[list[str]]:
             yield arguments
 
 
-def run(block: Block, page: Path, names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> int:
+def run(
+    block: Block,
+    page: Path,
+    names: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    servers: ExitStack,
+) -> int:
     """Run a block in the current directory; returns how many things ran.
 
-    All in this process: what `elmox` is as one, the tests of the command line show.
+    All in this process, except servers: what `elmox` is as one, the tests of the command line show.
     """
     if block.language == "python":
         code = "\n" * (block.line - 1) + block.code  # so that a traceback shows the page's line
+        code = code.replace(ADDRESS, names.get("SERVER", ADDRESS))
         exec(compile(code, str(page), "exec"), names)
         return 1
     commands = list(elmox_commands(block.code)) if block.language == "bash" else []
     for arguments in commands:
+        if arguments[-1] == "&":
+            assert arguments[0] == "serve"
+            names["SERVER"] = servers.enter_context(running(*arguments[1:-1])).url
+            continue
         exit_code, _, said = run_here([*arguments], capsys)
         assert exit_code == 0, f"{page.name}: elmox {shlex.join(arguments)}: {said}"
     return len(commands)
@@ -96,7 +110,9 @@ def test_examples_run(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
     names: dict[str, Any] = {"__name__": page.stem}
-    num_run = sum([run(block, page, names, capsys) for block in blocks(page.read_text("utf-8"))])
+    with ExitStack() as servers:
+        page_blocks = list(blocks(page.read_text("utf-8")))
+        num_run = sum([run(block, page, names, capsys, servers) for block in page_blocks])
     assert bool(num_run) == (page.name not in TABLES), f"{page.name}: {num_run} examples"
 
 
