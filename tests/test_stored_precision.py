@@ -14,7 +14,8 @@ from shell import assert_one_line, run_here
 
 from elmox import Elmo, ElmoxError
 from elmox.model.checkpoint import Checkpoint, in_precision
-from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import write_directory
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["naïve", "天"]]
 
@@ -103,7 +104,7 @@ def test_values_too_large_for_float16(full: Path, tmp_path: Path) -> None:
         in_precision(large, torch.float16)
     assert torch.isfinite(in_precision(large, torch.bfloat16).tensors["lstm.1.bias"]).all()
     write_directory(large, tmp_path / "large")
-    with pytest.raises(ElmoxError, match="a way to run and not to store"):
+    with pytest.raises(ElmoxError, match="a precision to compute in, not to store"):
         Elmo.from_pretrained(full).save_pretrained(tmp_path / "int8", dtype="int8")
     assert not (tmp_path / "int8").exists()
 

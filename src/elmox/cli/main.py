@@ -28,6 +28,7 @@ from elmox.cli import (
     prepare,
     probe,
     score,
+    serve,
     tag,
     train,
 )
@@ -52,6 +53,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "finetune": finetune.command,
     },
     "Models": {"info": info.command, "convert": convert.command, "export": export.command},
+    "Service": {"serve": serve.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 
@@ -117,6 +119,11 @@ def run() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")
+    except UnicodeEncodeError as error:
+        _fail(
+            f"stdout is {error.encoding}, which has no {error.object[error.start]!a}: set "
+            "PYTHONIOENCODING=utf-8, or use --json"
+        )
     except MemoryError as error:
         _fail(f"out of memory {error}")
 

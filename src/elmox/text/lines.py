@@ -6,13 +6,13 @@
 | tokenized | one sentence, its tokens separated by white space (bilm-tf's habit) |
 | jsonl | `{"tokens": [...]}`, one sentence, or `{"text": "..."}`, running text |
 
-Other keys of a JSON line are ignored. Every line gives one entry, an empty line an empty one, so
-that a line's number is its key. Files may be compressed.
+Other keys of a JSON line are kept in `Line.extra`. Every line becomes one entry, an empty line an
+empty one, so that a line's number is its key. Files may be compressed.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +20,7 @@ from elmox.errors import ElmoxError
 from elmox.io.json_lines import check_json_text, is_json_lines
 from elmox.io.text_files import open_text, text_name
 from elmox.text.offsets import Offsets, token_offsets
-from elmox.text.sentences import split_sentences
+from elmox.text.sentences import sentences_of
 
 LineFormat: TypeAlias = Literal["raw", "tokenized", "jsonl"]
 Tokenize: TypeAlias = Callable[[str], list[str]]
@@ -33,14 +33,16 @@ class Line:
     Attributes:
         sentences: the tokens of each sentence.
         text: the text that the tokens come from; None for a JSON line with `tokens`.
+        extra: the other keys of a JSON line, `text` included.
     """
 
     sentences: list[list[str]]
     text: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all its sentences, which is the length of its entry."""
+        """Number of tokens of all its sentences."""
         return sum(map(len, self.sentences))
 
     def offsets(self) -> list[list[Offsets]] | None:
@@ -66,9 +68,9 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
 
     Args:
         path: the file.
-        format: what its lines are.
-        tokenize: the model's tokenizer, for raw text.
-        skip: lines to pass over, because an earlier run has done them.
+        format: the format of its lines.
+        tokenize: the model's tokenizer, for running text.
+        skip: number of lines to skip, because an earlier run has processed them.
     """
     parse = {"raw": _raw, "tokenized": _tokenized, "jsonl": _json}[format]
     for number, line in enumerate(text_lines(path, skip), start=skip):
@@ -80,7 +82,7 @@ def text_lines(path: str, skip: int = 0) -> Iterator[str]:
 
     Args:
         path: the file, plain or compressed.
-        skip: lines to pass over.
+        skip: number of lines to skip.
     """
     with open_text(path, newline="\n") as file:
         for line in islice(file, skip, None):
@@ -93,8 +95,7 @@ def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
 
 
 def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
-    sentences = (tokenize(sentence) for sentence in split_sentences(line))
-    return Line([tokens for tokens in sentences if tokens], line)
+    return Line([tokens for tokens in sentences_of(line, tokenize) if tokens], line)
 
 
 def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
@@ -107,12 +108,13 @@ def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
         raise ElmoxError(f"{where}: not JSON ({error})") from error
     values = values if isinstance(values, dict) else {}
     tokens, text = values.get("tokens"), values.get("text")
+    extra = {key: value for key, value in values.items() if key != "tokens"}
     try:
         check_json_text(line, text if tokens is None else tokens)
     except ElmoxError as error:
         raise ElmoxError(f"{where}: {error}") from None
     if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-        return Line([tokens] if tokens else [])
+        return Line([tokens] if tokens else [], extra=extra)
     if tokens is None and isinstance(text, str):
-        return _raw(text, tokenize, path, number)
+        return replace(_raw(text, tokenize, path, number), extra=extra)
     raise ElmoxError(f'{where}: expected {{"tokens": ["...", ...]}} or {{"text": "..."}}')

@@ -30,8 +30,8 @@ from typing import Any
 
 import torch
 
-from elmox.elmo import resolve_device
 from elmox.errors import Argument, ArgumentError, ElmoxError, RunExists
+from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, is_vacant, read_json, to_json, writing
 from elmox.io.locks import alone_in
 from elmox.io.progress import Log
@@ -39,7 +39,8 @@ from elmox.io.temporary import clear_leftovers, scratch_directory
 from elmox.io.tensors import digest
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.pretrained.ai2 import write_ai2
-from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import write_directory
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 from elmox.training.distributed import Processes
