@@ -115,8 +115,8 @@ def test_copies_and_pickles(tiny: Path) -> None:
     torch.testing.assert_close(embed(SENTENCES).mixes, expected, rtol=0, atol=0)
 
 
-def test_top_only_and_fixed(tiny: Path) -> None:
-    top = ElmoEmbedding.from_pretrained(tiny, top_only=True)(SENTENCES)
+def test_one_layer_and_fixed_weights(tiny: Path) -> None:
+    top = ElmoEmbedding.from_pretrained(tiny, layers="top")(SENTENCES)
     expected = Elmo.from_pretrained(tiny).encode_tokens(SENTENCES, layers="top")
     np.testing.assert_allclose(top.mixes[0, 0].detach(), expected[0], atol=2e-6)
     fixed = ElmoEmbedding.from_pretrained(tiny, mix_weights=[0.0, 50.0, 0.0], fixed_mix=True)

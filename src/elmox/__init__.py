@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from elmox.elmo import Elmo
     from elmox.embedding import ElmoEmbedding
     from elmox.errors import ElmoxError
-    from elmox.model.scalar_mix import ScalarMix
+    from elmox.model.layer_mix import LayerMix
+    from elmox.vectors.embed import embed_file, embed_sentences
     from elmox.vectors.files import open_vectors
 
 _HOMES = {
@@ -21,7 +22,9 @@ _HOMES = {
     "ElmoConfig": "elmox.config",
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
-    "ScalarMix": "elmox.model.scalar_mix",
+    "LayerMix": "elmox.model.layer_mix",
+    "embed_file": "elmox.vectors.embed",
+    "embed_sentences": "elmox.vectors.embed",
     "open_vectors": "elmox.vectors.files",
 }
 
@@ -30,8 +33,10 @@ __all__ = [
     "ElmoConfig",
     "ElmoEmbedding",
     "ElmoxError",
-    "ScalarMix",
+    "LayerMix",
     "__version__",
+    "embed_file",
+    "embed_sentences",
     "open_vectors",
 ]
 

@@ -40,7 +40,7 @@ from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.kernels.linear.int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 from elmox.model.state import CarriedState, LstmState
 from elmox.pretrained.load import load_checkpoint, write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank

@@ -9,9 +9,9 @@ import pytest
 import torch
 from language_models import tiny_lm
 
-from elmox import Elmo, ElmoEmbedding, ElmoxError, ScalarMix
+from elmox import Elmo, ElmoEmbedding, ElmoxError, LayerMix
 from elmox.config import LstmConfig
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 from elmox.vectors.embed import embed_file
 
 SENTENCES = [["Live", "in", "the", "present"], ["I", "will"]]
@@ -48,8 +48,8 @@ def test_mixes(number: float, tiny: Path) -> None:
 
 @pytest.mark.parametrize("dropout", [math.nan, -0.1, 1.5])
 def test_dropout(dropout: float) -> None:
-    with pytest.raises(ElmoxError, match=r"dropout is .*, expected a number from 0 to 1"):
-        ScalarMix(3, dropout=dropout)
+    with pytest.raises(ElmoxError, match=r"dropout is .*, expected 0 to 1"):
+        LayerMix(3, dropout=dropout)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.inference.runner import Reader
 from elmox.text.sentences import sentences_of
-from elmox.vectors.embed import embed_file
+from elmox.vectors.embed import embed_file, embed_sentences
 from elmox.vectors.files import open_vectors
 
 try:
@@ -277,3 +278,121 @@ def test_sentence_larger_than_a_chunk(
     with open_vectors(tmp_path / output) as vectors:
         for own, expected in zip(vectors, wanted, strict=True):
             np.testing.assert_allclose(own, expected, rtol=0, atol=1e-6)
+
+
+# embed_sentences
+
+
+def random_sentences(num_sentences: int) -> list[list[str]]:
+    """Sentences of 0 to 30 words, always the same."""
+    chance = random.Random(0)
+    return [chance.choices(WORDS, k=chance.randrange(31)) for _ in range(num_sentences)]
+
+
+def raw_bytes(path: Path) -> list[bytes]:
+    with open_vectors(path) as vectors:
+        return [entry.tobytes() for entry in vectors]
+
+
+def stop_after(sentences: list[list[str]], num_sentences: int) -> Iterator[list[str]]:
+    yield from sentences[:num_sentences]
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_sentences_give_the_bytes_of_a_file(output: str, model: Path, tmp_path: Path) -> None:
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    sentences = random_sentences(60)
+    (tmp_path / "in.txt").write_text("".join(f"{' '.join(words)}\n" for words in sentences))
+    embed_file(elmo, tmp_path / "in.txt", tmp_path / f"file_{output}", tokenized=True)
+    expected = raw_bytes(tmp_path / f"file_{output}")
+    summary = embed_sentences(elmo, sentences, tmp_path / output)
+    assert (summary.num_lines, summary.num_tokens) == (60, sum(map(len, sentences)))
+    assert raw_bytes(tmp_path / output) == expected
+    embed_sentences(elmo, (tuple(words) for words in sentences), tmp_path / f"generated_{output}")
+    assert raw_bytes(tmp_path / f"generated_{output}") == expected
+
+
+def test_strings_are_tokenized_by_the_model(model: Path, tmp_path: Path) -> None:
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    texts = ["The cat sat.", "", "A present!"]
+    embed_sentences(elmo, texts, tmp_path / "out", layers="top")
+    for entry, text in zip(open_vectors(tmp_path / "out"), texts, strict=True):
+        expected = elmo.encode_tokens([elmo.tokenize(text)], layers="top")[0]
+        np.testing.assert_allclose(entry, expected, rtol=0, atol=1e-6)
+
+
+def test_a_list_of_sentences_is_resumed(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    sentences = random_sentences(100)
+    embed_sentences(elmo, sentences, tmp_path / "undisturbed", part_bytes=2**10)
+
+    class Interrupted(list[list[str]]):
+        """A list that can be read once, which is for its digest."""
+
+        reads = 0
+
+        def __iter__(self) -> Iterator[list[str]]:
+            self.reads += 1
+            return super().__iter__() if self.reads == 1 else stop_after(sentences, 90)
+
+    output = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        embed_sentences(elmo, Interrupted(sentences), output, part_bytes=2**10)
+    with pytest.raises(ElmoxError, match=r"another job \(input: "):
+        embed_sentences(elmo, sentences[:-1], output, part_bytes=2**10)
+    summary = embed_sentences(elmo, sentences, output, part_bytes=2**10)
+    assert 0 < summary.num_resumed < summary.num_lines == 100
+    assert raw_bytes(output) == raw_bytes(tmp_path / "undisturbed")
+    assert embed_sentences(elmo, sentences, output, part_bytes=2**10).was_complete
+
+
+def test_a_generator_is_resumed_by_its_job_id(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    sentences = random_sentences(100)
+    for output, job_id in [("named", "version 1"), ("unnamed", None)]:
+        with pytest.raises(KeyboardInterrupt):
+            embed_sentences(
+                elmo, stop_after(sentences, 90), tmp_path / output, job_id=job_id, part_bytes=2**10
+            )
+    with pytest.raises(ElmoxError, match=r"another job \(input: "):
+        embed_sentences(elmo, iter(sentences), tmp_path / "unnamed", part_bytes=2**10)
+    with pytest.raises(ElmoxError, match=r"another job \(input: "):
+        embed_sentences(
+            elmo, iter(sentences), tmp_path / "named", job_id="version 2", part_bytes=2**10
+        )
+    summary = embed_sentences(
+        elmo, iter(sentences), tmp_path / "named", job_id="version 1", part_bytes=2**10
+    )
+    assert 0 < summary.num_resumed < summary.num_lines == 100
+    embed_sentences(elmo, sentences, tmp_path / "undisturbed", part_bytes=2**10)
+    assert raw_bytes(tmp_path / "named") == raw_bytes(tmp_path / "undisturbed")
+    again = embed_sentences(
+        elmo, sentences, tmp_path / "named", job_id="version 1", part_bytes=2**10
+    )
+    assert again.was_complete
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ("one string", "expected several sentences"),
+        (None, "sentences is None"),
+        ({"a": 1}, "a mapping"),
+        ([["a"], ["b", 3]], "sentence 1 has the token 3"),
+        (iter([["a"], 7]), "sentence 1 is 7"),
+    ],
+)
+def test_sentences_of_another_type(
+    sentences: Any, message: str, model: Path, tmp_path: Path
+) -> None:
+    elmo = Elmo.from_pretrained(model, device="cpu")
+    with pytest.raises(ElmoxError, match=message):
+        embed_sentences(elmo, sentences, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

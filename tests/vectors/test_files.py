@@ -146,6 +146,16 @@ def test_indexing(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
+def test_repr(tmp_path: Path, output: str) -> None:
+    write_job(tmp_path / output, 10, LAYOUT)
+    with open_vectors(tmp_path / output) as vectors:
+        path = str(tmp_path / output)
+        assert repr(vectors) == f"Vectors({path!r}, 10 entries, 3 layers, dim=4, dtype=float16)"
+    write_job(tmp_path / f"one_{output}", 1, Layout(None, 4, "float32"))
+    assert "1 layer, dim=4, dtype=float32" in repr(open_vectors(tmp_path / f"one_{output}"))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
 def test_entry_of_several_windows(
     tmp_path: Path, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +337,7 @@ def test_bilm_tf_dump(tmp_path: Path, num_entries: int) -> None:
     vectors = open_vectors(tmp_path / "dump.hdf5")
     assert len(vectors) == num_entries
     assert vectors.meta == {}
+    assert repr(vectors).endswith(f"dump.hdf5', {num_entries} entries)")
     for read, written in zip(vectors, entries, strict=True):
         np.testing.assert_array_equal(read, written, strict=True)
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from elmox.errors import ElmoxError
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 
 Layers: TypeAlias = str | int | Sequence[int]
 

@@ -35,12 +35,6 @@ class RaggedVectors:
     values: Tensor  # (K, N, D)
     lengths: NDArray[np.int64]  # (B,)
 
-    def sentence_slices(self) -> list[slice]:
-        """Where each sentence's own words lie along the second axis, boundaries cut."""
-        ends = np.cumsum(self.lengths)
-        starts = ends - self.lengths
-        return [slice(a + 1, b - 1) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-
 
 @dataclass(frozen=True)
 class Destination:

@@ -103,10 +103,3 @@ def bounded(tokens: Int64, lengths: Int64, begin: int, end: int) -> Int64:
     index[np.cumsum(lengths) - lengths] = begin
     index[not_boundary(lengths)] = tokens
     return index
-
-
-def padded(values: Tensor, mask: Tensor) -> Tensor:
-    """Lay (K, n, D) out where the mask (..., T) is true: (K, ..., T, D), zero elsewhere."""
-    out = values.new_zeros(values.shape[0], *mask.shape, values.shape[-1])
-    out[:, mask] = values
-    return out

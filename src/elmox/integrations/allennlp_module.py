@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from elmox.errors import ElmoxError
 from elmox.inference.layer_choice import choose_layers
+from elmox.inference.layers import pad_sentences
 from elmox.inference.runner import WORDS_ENCODED_AT_ONCE, infer_layers
 from elmox.integrations.allennlp_ids import (
     Int64,
@@ -24,14 +25,12 @@ from elmox.integrations.allennlp_ids import (
     character_ids,
     distinct_words,
     fit_slots,
-    not_boundary,
-    padded,
     token_counts,
 )
 from elmox.kernels.derived import Derived
 from elmox.kernels.torch_modes import autocast_off, not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm
-from elmox.model.scalar_mix import ScalarMix
+from elmox.model.layer_mix import LayerMix
 from elmox.model.state import CarriedState, LstmState, zero_state
 from elmox.pretrained.load import load_checkpoint
 from elmox.text.chars import Spelling, spell_bytes
@@ -101,7 +100,7 @@ class Elmo(nn.Module):
         if module is not None:
             raise ElmoxError(
                 "module: a biLM of one's own is not supported here: give options_file and "
-                "weight_file, and mix your own layers with elmox.ScalarMix"
+                "weight_file, and mix your own layers with elmox.LayerMix"
             )
         if requires_grad and vocab_to_cache is not None:
             raise ElmoxError(
@@ -117,11 +116,11 @@ class Elmo(nn.Module):
         self._num_slots = char_cnn.max_characters
         self._keep_boundaries = keep_sentence_boundaries
         self.bilm = build_bilm(checkpoint, str(weight_file)).requires_grad_(requires_grad)
-        self.scalar_mix = ScalarMix(
+        self.scalar_mix = LayerMix(
             checkpoint.config.num_layers,
             num_output_representations,
             weights=scalar_mix_parameters,
-            normalize=do_layer_norm,
+            normalize="batch" if do_layer_norm else None,
             dropout=dropout,
         ).requires_grad_(scalar_mix_parameters is None)
         self._vocab = (
@@ -161,14 +160,14 @@ class Elmo(nn.Module):
             lengths = token_counts(batch.mask) + 2
             layers = self._read(batch, lengths)
         mixed = self.scalar_mix(layers)  # (K, N, D)
-        real = batch.mask
-        if self._keep_boundaries:
-            real = np.arange(real.shape[-1] + 2) < lengths.reshape(*real.shape[:-1], 1)
-        else:
-            mixed = mixed[:, torch.from_numpy(not_boundary(lengths)).to(mixed.device)]
-        mask = torch.from_numpy(real).to(mixed.device)
-        out = padded(mixed, mask)
-        return {"elmo_representations": [out[k] for k in range(len(out))], "mask": mask}
+        *rows, num_steps = batch.mask.shape
+        keep = self._keep_boundaries
+        padded, mask = pad_sentences(
+            mixed, lengths, keep_boundaries=keep, min_steps=num_steps + 2 * keep
+        )
+        # Not iterated over: such views cannot be changed in place.
+        mixes = [padded[k].view(*rows, *padded.shape[2:]) for k in range(len(padded))]
+        return {"elmo_representations": mixes, "mask": mask.view(*rows, mask.shape[-1])}
 
     def _looked_up(self, word_inputs: Tensor | None) -> "_Batch | None":
         """A batch of cached words; None where there is a word that is not."""

@@ -17,7 +17,7 @@ from elmox.config import ElmoConfig
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_RATIO
 from elmox.model.bilm import BiLm
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
 from elmox.model.state import LstmState
 from elmox.text.vocab import Vocab

@@ -15,7 +15,7 @@ from torch import Tensor
 from elmox.config import NUM_BYTE_CHARACTERS, CharCnnConfig, ElmoConfig, LstmConfig
 from elmox.errors import ElmoxError
 from elmox.model.checkpoint import Checkpoint
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 from elmox.pretrained.options import config_from_options
 from elmox.pretrained.torch_names import char_cnn_tensors, count, lstm_tensors, pick
 

@@ -32,7 +32,7 @@ from elmox.io.inputs import MAX_WORDS_BYTES, require_regular
 from elmox.io.temporary import missing
 from elmox.io.tensors import read_tensors, write_tensors
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 from elmox.model.state import LstmState
 from elmox.pretrained.ai2_softmax import read_ai2_softmax
 from elmox.pretrained.many_langs import CHARACTER_MARKS

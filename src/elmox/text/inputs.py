@@ -25,6 +25,16 @@ def text_list(sentences: Texts) -> list[Text]:
     """
     if isinstance(sentences, str):
         return [sentences]
+    check_texts(sentences)
+    return list(sentences)
+
+
+def check_texts(sentences: Iterable[Text]) -> None:
+    """Check what can be checked before the first sentence is read.
+
+    Raises:
+        ElmoxError: for None, numbers, bytes, mappings, tables and arrays of several dimensions.
+    """
     if isinstance(sentences, Mapping):
         raise ElmoxError(f"sentences is a mapping with the keys {_keys(sentences)}: {_EXPECTED}")
     if hasattr(sentences, "columns"):  # a DataFrame of any library iterates over its columns' names
@@ -38,7 +48,6 @@ def text_list(sentences: Texts) -> list[Text]:
         raise ElmoxError(
             f"sentences is an array of shape {sentences.shape}: expected one dimension"
         )
-    return list(sentences)
 
 
 def checked_tokens(row: int, sentence: Sequence[str]) -> Sequence[str]:

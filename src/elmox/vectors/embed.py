@@ -1,4 +1,4 @@
-"""A whole text file to a file of vectors: streaming, in bounded memory, safe to kill.
+"""A text file, or sentences, to a file of vectors: streaming, in bounded memory, safe to kill.
 
 Lines are taken in chunks large enough to batch by length and small enough to hold; a line larger
 than a chunk is written piece by piece into room reserved for it. A chunk leaves the device as the
@@ -7,14 +7,12 @@ bytes that go into the file, and is written while the next one is computed. Entr
 """
 
 import hashlib
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -31,9 +29,11 @@ from elmox.io.background import Background
 from elmox.io.tensors import digest
 from elmox.kernels.derived import weights_fixed
 from elmox.text.batches import in_chunks
-from elmox.text.lines import STDIN, Line, check_source, line_format, read_lines
+from elmox.text.inputs import Text
+from elmox.text.lines import Line
 from elmox.vectors.files import VectorWriter, open_writer
-from elmox.vectors.layout import Array, Layout
+from elmox.vectors.inputs import FileInput, Input, SentenceInput
+from elmox.vectors.layout import Array, DType, Layout
 from elmox.vectors.parts import PART_BYTES, Entry
 
 CHUNK_BYTES = 2**25  # float32 vectors held at a time
@@ -45,54 +45,139 @@ _HASHING_THREADS = 4
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did."""
+    """Counts and timing of one run of `embed_file` or `embed_sentences`.
 
-    num_lines: int  # entries in the output
-    num_resumed: int  # of these, taken over from an interrupted run
-    num_tokens: int  # embedded by this run
+    Attributes:
+        num_lines: entries in the output.
+        num_resumed: the number of these that an interrupted run had written before.
+        num_tokens: tokens that this run embedded.
+        seconds: duration of this run.
+        was_complete: whether the output was complete before this run.
+    """
+
+    num_lines: int
+    num_resumed: int
+    num_tokens: int
     seconds: float
-    was_complete: bool = False  # nothing was left to do
+    was_complete: bool = False
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options that `embed_file` and `embed_sentences` share; described there."""
+
+    layers: Layers
+    dtype: DType
+    force: bool
+    batch_tokens: int | None
+    part_bytes: int | None
+    show_progress_bar: bool
 
 
 def embed_file(
     elmo: Elmo,
-    source: str,
+    source: str | Path,
     output: str | Path,
     *,
     layers: Layers = "all",
-    dtype: Literal["float32", "float16"] = "float32",
+    dtype: DType = "float32",
     tokenized: bool = False,
     force: bool = False,
     batch_tokens: int | None = None,
     part_bytes: int | None = None,
     show_progress_bar: bool = False,
 ) -> Summary:
-    """Embed every line of a text file.
+    """Embed every line of a text file and write the vectors to a file.
+
+    Entry i of the output holds the vectors of line i; an empty line is an empty entry. The input is
+    streamed, so neither file has to fit into memory. The output appears under its name only when it
+    is complete. After an interruption, the same call continues where the last one stopped; when
+    everything is done, it returns at once.
+
+        embed_file(elmo, "corpus.txt", "corpus.hdf5", layers="average", dtype="float16")
+        vectors = open_vectors("corpus.hdf5")
+        vectors[0]  # line 1, (T, D)
 
     Args:
         elmo: the model.
-        source: a text file, a .jsonl file, or - for stdin.
-        output: .hdf5, .parquet, or a directory of npy shards. Nothing is replaced; an output that
-            the same call has made is complete.
-        layers: as in `Elmo.encode_tokens`; "all" by default.
-        dtype: of the numbers on disk.
+        source: a text file, a .jsonl file, or - for stdin, which cannot be resumed. Files may be
+            compressed.
+        output: a .hdf5 or .parquet file, or a directory for npy shards.
+        layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
+        dtype: data type on disk.
         tokenized: lines are sentences of tokens with white space between them. By default they are
-            running text, which the model's own tokenizer splits. JSON lines say which they are.
-        force: replace an existing output.
-        batch_tokens: as in `Elmo.encode_tokens`.
-        part_bytes: what an interruption costs at most; the size of npy shards. 64 MB by default,
-            256 MB with a GPU.
-        show_progress_bar: on stderr.
+            running text, which the model's own tokenizer splits. In JSON lines, the key "tokens" or
+            "text" decides instead.
+        force: replace an existing output, and discard an unfinished one of another job.
+        batch_tokens: maximum number of tokens per batch; None for a default of the device.
+        part_bytes: size of a part, which is the most work that an interruption can cost, and the
+            size of npy shards. 64 MB by default, 256 MB on a GPU.
+        show_progress_bar: show a bar on stderr.
+
+    Returns:
+        Counts and timing of this run.
+
+    Raises:
+        ElmoxError: if a line cannot be read, if the output exists already, or if an unfinished
+            output belongs to another job.
     """
+    options = _Options(layers, dtype, force, batch_tokens, part_bytes, show_progress_bar)
+    return _embed_lines(elmo, FileInput(elmo, str(source), tokenized), output, options)
+
+
+def embed_sentences(
+    elmo: Elmo,
+    sentences: Iterable[Text],
+    output: str | Path,
+    *,
+    layers: Layers = "all",
+    dtype: DType = "float32",
+    force: bool = False,
+    job_id: str | None = None,
+    batch_tokens: int | None = None,
+    part_bytes: int | None = None,
+    show_progress_bar: bool = False,
+) -> Summary:
+    """Embed sentences from memory or from a generator and write the vectors to a file.
+
+    Works as `embed_file` does, and entry i holds the vectors of sentence i. Sentences are read once
+    and streamed, except that those that can be read twice (a list, a column of a table) are hashed
+    first: an interrupted run is continued only with the same sentences. An iterator can be read
+    only once, so without a `job_id` its run cannot be continued.
+
+    Args:
+        elmo: the model.
+        sentences: strings, which the model's own tokenizer splits, or lists of tokens, which are
+            taken as they are. Every string is one sentence.
+        output: a .hdf5 or .parquet file, or a directory for npy shards.
+        layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
+        dtype: data type on disk.
+        force: replace an existing output, and discard an unfinished one of another job.
+        job_id: identifies the content of `sentences` in place of a hash. Give one to resume from a
+            generator, and change it whenever the sentences change.
+        batch_tokens: maximum number of tokens per batch; None for a default of the device.
+        part_bytes: as in `embed_file`.
+        show_progress_bar: show a bar on stderr.
+
+    Returns:
+        Counts and timing of this run.
+
+    Raises:
+        ElmoxError: if a sentence is neither a string nor a list of strings, if the output exists
+            already, or if an unfinished output belongs to another job.
+    """
+    options = _Options(layers, dtype, force, batch_tokens, part_bytes, show_progress_bar)
+    return _embed_lines(elmo, SentenceInput(elmo, sentences, job_id), output, options)
+
+
+def _embed_lines(elmo: Elmo, input: Input, output: str | Path, options: "_Options") -> Summary:
     began = time.monotonic()
-    part_bytes = part_bytes or default_part_bytes(elmo)
-    check_source(source)
-    choice = choose_layers(layers, elmo.num_layers, elmo.mixes)
-    layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, dtype)
-    format = line_format(source, tokenized)
-    settings = {"layers": repr(layers), "lines": format, "state": elmo.state}
-    identity, is_repeatable = _identity(source)
-    job = {**settings, "input": identity, "model": fingerprint(elmo)}
+    choice = choose_layers(options.layers, elmo.num_layers, elmo.mixes)
+    layout = Layout(None if choice.single else choice.num_chosen, elmo.dim, options.dtype)
+    settings = {"layers": repr(options.layers), **input.settings, "state": elmo.state}
+    identity = input.identity()
+    # An input that cannot be read again gets an identity that no other job has.
+    job = {**settings, "input": identity or f"once {uuid.uuid4()}", "model": fingerprint(elmo)}
     about = {**settings, "model": elmo.description, "tokenizer": elmo.config.text.tokenizer}
     num_lines = num_tokens = 0
     with open_writer(
@@ -100,18 +185,18 @@ def embed_file(
         layout=layout,
         job=job,
         about=about,
-        force=force,
-        repeatable=is_repeatable,
-        part_bytes=part_bytes,
+        force=options.force,
+        repeatable=identity is not None,
+        part_bytes=options.part_bytes or default_part_bytes(elmo),
     ) as writer:
         num_resumed = num_lines = writer.num_done
-        embedding = _Embedding(elmo, choice, layout, batch_tokens)
+        embedding = _Embedding(elmo, choice, layout, options.batch_tokens)
         # From the beginning of a chunk: vectors depend on those they are computed with, if only in
         # their last bits.
         num_again = _entries_of_last_chunk(writer.done_lengths(), embedding.chunk_tokens)
-        lines = read_lines(source, format, elmo.tokenize, skip=writer.num_done - num_again)
+        lines = iter(()) if writer.is_whole else input.lines(writer.num_done - num_again)
         with (
-            tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress,
+            tqdm(unit="tok", unit_scale=True, disable=not options.show_progress_bar) as progress,
             Background() as background,
             weights_fixed(),
         ):
@@ -165,18 +250,6 @@ def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[]
         return host.numpy()
 
     return wait
-
-
-def _identity(source: str) -> tuple[str, bool]:
-    """A digest of the input, and whether it can be read again: stdin and pipes cannot."""
-    if source == STDIN or not stat.S_ISREG(Path(source).stat().st_mode):
-        return f"stdin {uuid.uuid4()}", False
-    with open(source, "rb") as file:
-        return hashlib.file_digest(file, _new_digest).hexdigest(), True
-
-
-def _new_digest() -> "hashlib.blake2b":
-    return hashlib.blake2b(digest_size=16)
 
 
 def fingerprint(elmo: Elmo) -> str:

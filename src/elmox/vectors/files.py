@@ -28,7 +28,7 @@ from elmox.io.temporary import remove
 from elmox.vectors import hdf5, npy, parquet
 from elmox.vectors.layout import Array, Layout, Source
 from elmox.vectors.parts import PART_BYTES, Entry, Parts
-from elmox.vectors.workspace import Workspace
+from elmox.vectors.workspace import Workspace, workspace_of
 
 Format = Literal["hdf5", "npy", "parquet"]
 
@@ -138,7 +138,7 @@ def _detect(path: Path) -> Format:
             raise ElmoxError(f"{path}: an unfinished output; run the same elmox embed to finish it")
         raise ElmoxError(f"{path}: a directory without meta.json, so not one of vectors")
     if not path.exists():
-        partial = Path(f"{path}.partial")
+        partial = workspace_of(path)
         hint = f"; it is unfinished in {partial}, run the same elmox embed to finish it"
         raise ElmoxError(f"{path}: no such file or directory{hint if partial.exists() else ''}")
     require_regular(path)
@@ -183,8 +183,8 @@ class VectorWriter:
         self._workspace = workspace
         self.was_complete = workspace.is_published
         self._parts: Parts | None = None
-        if self._workspace.num_entries is not None:  # only the last step is missing
-            self.num_done = self._workspace.num_entries
+        if workspace.num_entries is not None:  # only the last step is missing
+            self.num_done = workspace.num_entries
             return
         try:
             with writing(self._workspace.directory, resumable=True):
@@ -193,6 +193,11 @@ class VectorWriter:
             self.close()
             raise
         self.num_done = self._parts.num_entries
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all entries were written by earlier runs, so that no more may come."""
+        return self._workspace.num_entries is not None
 
     def done_lengths(self) -> Iterator[int]:
         """Tokens of each entry that earlier runs left in closed parts."""
@@ -306,8 +311,16 @@ class Vectors:
         self._source = source
         self._closed = False
 
+    def __repr__(self) -> str:
+        fields = [f"{str(self.path)!r}", f"{len(self)} entries"]
+        if self.meta:
+            num_layers = self.meta["num_layers"]
+            fields.append("1 layer" if num_layers in (None, 1) else f"{num_layers} layers")
+            fields += [f"dim={self.meta['dim']}", f"dtype={self.meta['dtype']}"]
+        return f"Vectors({', '.join(fields)})"
+
     def __len__(self) -> int:
-        """Number of entries (lines of the input)."""
+        """Return the number of entries (lines of the input)."""
         return self._source.num_entries
 
     def __getitem__(self, i: int) -> Array:

@@ -34,6 +34,11 @@ ReadMeta = Callable[[Path], Mapping[str, Any]]
 _SHOWN = 60
 
 
+def workspace_of(output: Path) -> Path:
+    """Return the directory in which an output grows; it is there while work is left to do."""
+    return Path(f"{output}.partial")
+
+
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """The first thing in which two jobs differ, for an error message."""
     for key in [*here, *there]:
@@ -90,7 +95,7 @@ class Workspace:
             repeatable: whether another run can have the same job.
         """
         self.output = output
-        self.directory = Path(f"{output}.partial")
+        self.directory = workspace_of(output)
         self.result = self.directory / result_name
         self.num_entries: int | None = None
         self.is_published = False

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.elmo import Elmo
-from elmox.embedding import padded, read_layers
+from elmox.inference.layers import pad_sentences, read_layers
 from elmox.tasks.data.texts import Sentence
 
 
@@ -44,6 +44,7 @@ class FinetunedElmo(nn.Module):
 
     def forward(self, sentences: Sequence[Sentence]) -> Tensor:
         """(L+1, N, T, D), zero at padding; at least one word wide."""
-        ragged = read_layers(self.elmo, sentences, with_gradients=torch.is_grad_enabled())
-        layers, _ = padded(ragged.values, ragged.lengths, least_steps=1)
+        state = self.elmo.start_state(len(sentences))
+        ragged = read_layers(self.elmo.reader, sentences, state, torch.is_grad_enabled())
+        layers, _ = pad_sentences(ragged.values, ragged.lengths, min_steps=1)
         return layers

@@ -1,7 +1,7 @@
 """ELMo's layers of a data set: computed once, kept on disk, read again by every run.
 
 The biLM is frozen, so its layers depend on the model and the sentences alone. They are written by
-`bulk/` (float16, in shards; an interrupted computation goes on) under a name made of both, and
+`vectors/` (float16, in shards; an interrupted computation goes on) under a name made of both, and
 reused across seeds, ablations and tasks.
 """
 
@@ -14,11 +14,12 @@ from pathlib import Path
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
-from elmox.io.files import write_whole, writing
+from elmox.io.files import writing
 from elmox.io.locks import locked
 from elmox.tasks.data.texts import Sentence
-from elmox.vectors.embed import embed_file, fingerprint
+from elmox.vectors.embed import embed_sentences, fingerprint
 from elmox.vectors.files import Vectors, open_vectors
+from elmox.vectors.workspace import workspace_of
 
 
 def cache_directory() -> Path:
@@ -51,9 +52,19 @@ def stored_layers(
         path: as `layers_path` says.
         show_progress_bar: on stderr, where they are computed.
     """
-    return kept_layers(
-        path, len(sentences), lambda: _compute(elmo, sentences, path, show_progress_bar)
-    )
+
+    def compute() -> None:
+        # The folder's name is a digest of the model and the sentences.
+        embed_sentences(
+            elmo,
+            sentences,
+            path,
+            dtype="float16",
+            job_id=path.name,
+            show_progress_bar=show_progress_bar,
+        )
+
+    return kept_layers(path, len(sentences), compute)
 
 
 def kept_layers(path: Path, num_sentences: int, compute: Callable[[], None]) -> Vectors:
@@ -86,23 +97,9 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _compute(elmo: Elmo, sentences: Sequence[Sentence], path: Path, bar: bool) -> None:
-    source = _source(path)
-    if not source.exists():  # else of an interrupted run: the same file goes on
-        with writing(source, resumable=True):
-            write_whole(source, _lines(sentences))
-    embed_file(elmo, str(source), path, dtype="float16", show_progress_bar=bar)
-    source.unlink()
-
-
 def _is_to_be_made(path: Path) -> bool:
-    """Whether layers are missing, or not all is done that follows: the sentences go last."""
-    return not path.exists() or _source(path).exists()
-
-
-def _source(path: Path) -> Path:
-    """The sentences of layers, for as long as these are being computed."""
-    return path.with_suffix(".jsonl")
+    """Return whether layers are missing, or a killed process left its workspace."""
+    return not path.exists() or workspace_of(path).exists()
 
 
 def _lines(sentences: Sequence[Sentence]) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmox.config import CharCnnConfig
 from elmox.errors import ElmoxError
 from elmox.model.char_cnn import CharCnn
-from elmox.model.scalar_mix import ScalarMix
+from elmox.model.layer_mix import LayerMix
 from elmox.tasks.data.texts import MAX_CHARACTERS, TextBatch
 from elmox.tasks.recipe import ElmoRecipe, WordsRecipe
 
@@ -85,10 +85,7 @@ class Embedder(nn.Module):
         self.characters = CharCnn(_char_config(words)) if words.filters else None
         self.dropout = nn.Dropout(words.dropout)
         self.places = () if shape is None else _places(elmo)
-        self._layer = elmo.layers if isinstance(elmo.layers, int) else None
-        self._layer_norm = elmo.layer_norm
         self.mix = None if shape is None else _mix(elmo, shape, len(self.places))
-        self.elmo_dropout = nn.Dropout(elmo.dropout)
         own = words.dim + words.filters + (0 if static is None else static.shape[1])
         at = dict.fromkeys(self.places, 0 if shape is None else shape.dim)
         self.widths = Widths(own + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
@@ -126,14 +123,8 @@ class Embedder(nn.Module):
         """A mix for each place, (N, T, D)."""
         if self.mix is None:
             return {}
-        layers = batch.layers
-        assert layers is not None
-        if self._layer is not None:
-            layers = layers[self._layer : self._layer + 1]
-        if self._layer_norm:
-            # Not as a `ScalarMix` normalizes, by which a word's vector depends on its batch.
-            layers = F.layer_norm(layers, layers.shape[-1:])  # zeros stay zeros
-        mixed = self.elmo_dropout(self.mix(layers))  # (K, N, T, D)
+        assert batch.layers is not None
+        mixed = self.mix(batch.layers)  # (K, N, T, D)
         return dict(zip(self.places, mixed, strict=True))
 
 
@@ -141,15 +132,19 @@ def _places(elmo: ElmoRecipe) -> tuple[str, ...]:
     return ("input", "output") if elmo.place == "both" else (elmo.place,)
 
 
-def _mix(elmo: ElmoRecipe, shape: ElmoShape, num_mixes: int) -> ScalarMix:
+def _mix(elmo: ElmoRecipe, shape: ElmoShape, num_mixes: int) -> LayerMix:
     """Gamma times a mix, the top layer, or one layer."""
-    if isinstance(elmo.layers, int):
-        if not 0 <= elmo.layers < shape.num_layers:
-            raise ElmoxError(
-                f"elmo.layers is {elmo.layers}, expected mix, top, or 0 to {shape.num_layers - 1}"
-            )
-        return ScalarMix(1, num_mixes, top_only=True)
-    return ScalarMix(shape.num_layers, num_mixes, top_only=elmo.layers == "top")
+    if isinstance(elmo.layers, int) and not 0 <= elmo.layers < shape.num_layers:
+        raise ElmoxError(
+            f"elmo.layers is {elmo.layers}, expected mix, top, or 0 to {shape.num_layers - 1}"
+        )
+    return LayerMix(
+        shape.num_layers,
+        num_mixes,
+        layers=elmo.layers,
+        normalize="token" if elmo.layer_norm else None,
+        dropout=elmo.dropout,
+    )
 
 
 def _char_config(words: WordsRecipe) -> CharCnnConfig:

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmox import ElmoxError, ScalarMix
+from elmox import ElmoxError, LayerMix
 from elmox.inference.layer_choice import choose_layers
-from elmox.model.scalar_mix import Mix
+from elmox.model.layer_mix import Mix
 
 numbers = st.floats(-3, 3)
 
@@ -20,7 +20,7 @@ numbers = st.floats(-3, 3)
 def test_equation_one(num_layers: int, num_mixes: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(0)
     layers = rng.normal(size=(num_layers, 2, 5, 3))
-    mix = ScalarMix(num_layers, num_mixes).double()
+    mix = LayerMix(num_layers, num_mixes).double()
     weights = np.array(
         data.draw(st.lists(st.lists(numbers, min_size=num_layers, max_size=num_layers),
                            min_size=num_mixes, max_size=num_mixes))
@@ -36,7 +36,7 @@ def test_equation_one(num_layers: int, num_mixes: int, data: st.DataObject) -> N
 
 
 def test_one_tensor_each_and_the_plain_average_to_begin_with() -> None:
-    mix = ScalarMix(3, 2)
+    mix = LayerMix(3, 2)
     assert {name: tuple(p.shape) for name, p in mix.named_parameters()} == {
         "weights": (2, 3), "gamma": (2,),
     }  # fmt: skip
@@ -44,18 +44,26 @@ def test_one_tensor_each_and_the_plain_average_to_begin_with() -> None:
     torch.testing.assert_close(mix(layers)[0], layers.mean(0))
 
 
-def test_top_only_has_no_weights() -> None:
-    mix = ScalarMix(3, top_only=True)
+@pytest.mark.parametrize(("choice", "index"), [("top", 2), (0, 0), (1, 1), (2, 2)])
+@pytest.mark.parametrize("normalize", [None, "batch", "token"])
+def test_a_single_layer_has_no_weights(choice: Any, index: int, normalize: Any) -> None:
+    mix = LayerMix(3, 2, layers=choice, normalize=normalize)
     layers = torch.randn(3, 4, 6)
-    torch.testing.assert_close(mix(layers)[0], layers[-1])
-    assert [name for name, _ in mix.named_parameters()] == ["gamma"]
+    alone = LayerMix(1, 2, layers="top", normalize=normalize)
+    for module in (mix, alone):
+        assert [name for name, _ in module.named_parameters()] == ["gamma"]
+        with torch.no_grad():
+            module.gamma.copy_(torch.tensor([2.0, 3.0]))
+    assert torch.equal(mix(layers), alone(layers[index : index + 1]))
+    if normalize is None:
+        assert torch.equal(mix(layers)[1], 3 * layers[index])
     assert mix.penalty(1.0) == 0
-    stored = mix.mixes()[0]
-    torch.testing.assert_close(stored.coefficients(), torch.tensor([0.0, 0.0, 1.0]))
+    stored = [one.coefficients() for one in mix.mixes()]
+    torch.testing.assert_close(torch.stack(stored), mix.coefficients(), rtol=0, atol=0)
 
 
 def test_fixed_weights() -> None:
-    mix = ScalarMix(3, weights=[-9e10, 1.0, -9e10], trainable=False)
+    mix = LayerMix(3, weights=[-9e10, 1.0, -9e10], trainable=False)
     layers = torch.randn(3, 4, 6)
     mix(layers).sum().backward()
     assert mix.weights is not None
@@ -64,10 +72,10 @@ def test_fixed_weights() -> None:
     torch.testing.assert_close(mix(layers)[0], layers[1])
 
 
-def test_normalization_takes_one_mean_and_variance_a_layer_and_ignores_padding() -> None:
+def test_normalization_over_the_batch_takes_one_mean_per_layer_and_ignores_padding() -> None:
     layers = torch.randn(3, 2, 4, 5) * torch.tensor([1.0, 5.0, 0.1]).view(3, 1, 1, 1) + 2
     mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    mixed = ScalarMix(3, normalize=True)(layers, mask)[0]
+    mixed = LayerMix(3, normalize="batch")(layers, mask)[0]
     expected = torch.zeros(2, 4, 5)
     for layer in layers:
         inside = layer[mask]
@@ -75,22 +83,32 @@ def test_normalization_takes_one_mean_and_variance_a_layer_and_ignores_padding()
         expected += (layer - inside.mean()) / deviation / 3
     torch.testing.assert_close(mixed, expected)
     garbage = torch.where(mask[..., None], layers, 1e6)
-    torch.testing.assert_close(ScalarMix(3, normalize=True)(garbage, mask)[0][mask], mixed[mask])
+    torch.testing.assert_close(LayerMix(3, normalize="batch")(garbage, mask)[0][mask], mixed[mask])
+
+
+def test_normalization_per_token_is_layer_norm_and_does_not_depend_on_the_batch() -> None:
+    layers = torch.randn(3, 5, 8) * torch.tensor([1.0, 5.0, 0.1]).view(3, 1, 1) + 2
+    layers[:, 4] = 0  # padding stays zero
+    mix = LayerMix(3, normalize="token")
+    expected = torch.nn.LayerNorm(8, elementwise_affine=False)(layers).mean(0)
+    torch.testing.assert_close(mix(layers)[0], expected)
+    assert torch.equal(mix(layers)[:, :2], mix(layers[:, :2]))
+    assert not mix(layers)[0, 4].any()
 
 
 def test_penalty_is_on_the_raw_weights_only() -> None:
-    mix = ScalarMix(3, 2, weights=[1.0, 2.0, 2.0])
+    mix = LayerMix(3, 2, weights=[1.0, 2.0, 2.0])
     assert mix.penalty(0.5).item() == pytest.approx(0.5 * 2 * 9)
 
 
 def test_dropout_in_training_only() -> None:
-    mix, layers = ScalarMix(3, dropout=0.5), torch.ones(3, 100, 10)
+    mix, layers = LayerMix(3, dropout=0.5), torch.ones(3, 100, 10)
     assert (mix(layers) == 0).float().mean() > 0.3
     torch.testing.assert_close(mix.eval()(layers)[0], layers[0])
 
 
 def test_gradients() -> None:
-    mix = ScalarMix(3, 2, normalize=True).double()
+    mix = LayerMix(3, 2, normalize="batch").double()
     layers = torch.randn(3, 4, 5, dtype=torch.double, requires_grad=True)
     weights = torch.randn(2, 3, dtype=torch.double, requires_grad=True)
     gamma = torch.randn(2, dtype=torch.double, requires_grad=True)
@@ -105,11 +123,38 @@ def test_gradients() -> None:
 
 def test_wrong_numbers_of_layers() -> None:
     with pytest.raises(ElmoxError, match="2 mix weights for 3 layers"):
-        ScalarMix(3, weights=[0.0, 1.0])
+        LayerMix(3, weights=[0.0, 1.0])
     with pytest.raises(ElmoxError, match="4 layers given, this mix has 3"):
-        ScalarMix(3)(torch.zeros(4, 2, 2))
+        LayerMix(3)(torch.zeros(4, 2, 2))
     with pytest.raises(ElmoxError, match="num_mixes is 0"):
-        ScalarMix(3, 0)
+        LayerMix(3, 0)
+
+
+@pytest.mark.parametrize("choice", [3, -1, True, 1.0, "all", None])
+def test_unknown_choices_of_layers(choice: Any) -> None:
+    with pytest.raises(ElmoxError, match=f"layers={choice!r}: expected 'mix', 'top', or an index"):
+        LayerMix(3, layers=choice)
+
+
+@pytest.mark.parametrize("normalize", [True, False, "layer"])
+def test_unknown_normalization(normalize: Any) -> None:
+    with pytest.raises(ElmoxError, match=f"normalize={normalize!r}: expected None, 'batch' or"):
+        LayerMix(3, normalize=normalize)
+
+
+def test_weights_are_those_of_a_mix() -> None:
+    with pytest.raises(ElmoxError, match="layers='top' has no mix weights: leave weights out"):
+        LayerMix(3, layers="top", weights=[0.0, 0.0, 1.0])
+
+
+def test_repr_shows_what_is_mixed() -> None:
+    assert repr(LayerMix(3)) == (
+        "LayerMix(num_layers=3, num_mixes=1, coefficients=[0.333, 0.333, 0.333])"
+    )
+    assert repr(LayerMix(2, 2, layers=0, normalize="token", dropout=0.5)) == (
+        "LayerMix(num_layers=2, num_mixes=2, layers=0, normalize='token', dropout=0.5, "
+        "coefficients=[1, 0], [1, 0])"
+    )
 
 
 def test_every_choice_of_layers_is_a_linear_map() -> None:
