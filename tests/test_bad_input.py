@@ -206,13 +206,13 @@ def test_bad_argument(
         (["embed", "m", "in.txt", "out.hdf5", "--state", "hot"], "hot"),
         (["embed", "m", "in.txt", "out.hdf5", "--batch-tokens", "0"], "batch-tokens"),
         (["embed", "m", "in.txt", "out.hdf5", "--batch-tokens", "many"], "batch-tokens"),
-        (["embed", "m", "in.txt"], "output"),
+        (["embed", "m", "in.txt"], "OUTPUT"),
         (["embed", "m", "in.txt", "out.hdf5", "--layer", "1"], "--layer"),
         (["conjure"], "conjure"),
         (["train", "recipe.toml"], "--out"),
         (["bench", "embed", "--sentences", "0"], "sentences"),
         (["bench", "embed", "--size", "huge"], "huge"),
-        (["bench", "embed", "--dtype", "int4"], "int4"),
+        (["bench", "embed", "--precision", "int4"], "int4"),
     ],
 )
 def test_bad_usage(arguments: list[object], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,8 @@ from shared_data import needs_shared
 from training_runs import losses, tiny_recipe
 
 from elmox import Elmo, ElmoEmbedding
-from elmox.kernels.dispatch import why_not_triton
-from elmox.kernels.lstm.rows import lstm_rows
+from elmox.kernels.availability import why_not_triton
+from elmox.kernels.lstm.dispatch import lstm_rows
 from elmox.model.init import random_checkpoint
 from elmox.training.corpus.corpus import Corpus
 from elmox.training.loop import train

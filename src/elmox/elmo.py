@@ -23,6 +23,7 @@ from torch import Tensor
 
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
+from elmox.inference.document import EncodedDocument, join_sentences
 from elmox.inference.encode import BatchOptions, encode_batches
 from elmox.inference.evaluation import Evaluation
 from elmox.inference.finite import require_range
@@ -37,13 +38,14 @@ from elmox.inference.layer_choice import Layers, choose_layers
 from elmox.inference.perplexity import NUM_ROWS
 from elmox.inference.runner import Reader
 from elmox.inference.similarity import Vectors, normalize, similarity
-from elmox.kernels.linear.int8 import require_int8
+from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm, build_indexer, in_precision
 from elmox.model.layer_mix import Mix
 from elmox.model.state import CarriedState, LstmState
 from elmox.pretrained.load import load_checkpoint, write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
+from elmox.text.document import Sentence, split_document
 from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
 
@@ -370,6 +372,33 @@ class Elmo:
             stacked = normalize(stacked)
         vectors: FloatArray | Tensor = stacked[0] if isinstance(sentences, str) else stacked
         return vectors if texts else vectors[:0]
+
+    def split(self, text: str, *, wrapped: bool = False) -> list[Sentence]:
+        """Split running text into sentences and tokens, with character offsets.
+
+        Args:
+            text: running text, a paragraph per line.
+            wrapped: the lines are wrapped, so that only a blank line ends a paragraph.
+
+        Returns:
+            The sentences in order, each with `text`, `start`, `end`, `tokens` and `offsets`.
+        """
+        return split_document(text, self.tokenize, wrapped)
+
+    def encode_document(
+        self, text: str, *, wrapped: bool = False, **options: Unpack[EncodeOptions]
+    ) -> EncodedDocument:
+        """Return a vector per token of running text, with the token's position in the text.
+
+        Args:
+            text: running text, a paragraph per line.
+            wrapped: the lines are wrapped, so that only a blank line ends a paragraph.
+            **options: as in `encode_tokens`.
+        """
+        sentences = self.split(text, wrapped=wrapped)
+        tokens = [sentence.tokens for sentence in sentences]
+        vectors = self.encode_tokens(tokens or [[]], **options)
+        return join_sentences(text, sentences, vectors)
 
     @staticmethod
     def similarity(a: Vectors, b: Vectors) -> Vectors:

@@ -128,6 +128,10 @@ class NothingHeldOut(ArgumentError):
         )
 
 
+class UnreadableFile(ElmoxError):
+    """A file that is missing, damaged, of the wrong kind or not UTF-8."""
+
+
 class NothingToLearn(ElmoxError):
     """The training examples contain nothing to learn from; more data may help."""
 

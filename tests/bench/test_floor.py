@@ -12,7 +12,7 @@ from elmox.bench.peers import Notes, plain_kernels
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.text import distinct_words, first_sentences
 from elmox.config import PRESETS, ElmoConfig, LstmConfig, WordConfig
-from elmox.kernels.dispatch import FORCE
+from elmox.kernels.availability import FORCE
 from elmox.model.softmax import AdaptiveSoftmax
 
 ORIGINAL = PRESETS["original"]

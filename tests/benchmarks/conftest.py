@@ -7,7 +7,7 @@ import pytest
 from task_runs import BENCHMARKS, small_setup
 
 if TYPE_CHECKING:
-    from task_records import Setup
+    from tasks.records import Setup
 
 
 @pytest.fixture(autouse=True)

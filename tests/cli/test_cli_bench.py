@@ -15,7 +15,7 @@ from numpy.random import default_rng
 from shell import assert_one_line, run_elmox, run_here
 
 from elmox.bench import floor
-from elmox.kernels.linear.int8 import why_not_int8
+from elmox.kernels.linear.cpu_int8 import why_not_int8
 
 RECIPE = """
 [model]
@@ -100,7 +100,7 @@ def test_lstm(capsys: Capture) -> None:
 
 
 def test_lstm_alone_in_bfloat16(capsys: Capture) -> None:
-    found = bench([*LSTM, "--no-peers", "--dtype", "bfloat16"], capsys)
+    found = bench([*LSTM, "--no-peers", "--precision", "bfloat16"], capsys)
     assert found["product_rate"]["dtype"] == "bfloat16"
     assert all("peer_seconds" not in row for row in found["rows"])
     assert not any("nn.LSTM" in note for note in found["notes"])
@@ -122,7 +122,7 @@ def test_cnn(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_cnn_in_bfloat16(capsys: Capture) -> None:
-    found = bench(["cnn", "--words", 3, "--repeats", 1, "--dtype", "bfloat16"], capsys)
+    found = bench(["cnn", "--words", 3, "--repeats", 1, "--precision", "bfloat16"], capsys)
     assert len(found["rows"]) == 4
 
 
@@ -198,7 +198,7 @@ def test_embed_in_int8(capsys: Capture) -> None:
     reason = why_not_int8()
     if reason is not None:
         pytest.skip(reason)
-    arguments = ["--sentences", 2, "--repeats", 1, "--no-peers", "--dtype", "int8"]
+    arguments = ["--sentences", 2, "--repeats", 1, "--no-peers", "--precision", "int8"]
     found = bench(["embed", *arguments], capsys)
     assert found["product_rate"]["dtype"] == "int8"
     assert "8 bits" in found["facts"]["path_of_LSTMs"]
@@ -216,7 +216,7 @@ def test_embed_of_random_weights(tmp_path: Path, capsys: Capture) -> None:
 def test_outputs(tmp_path: Path, capsys: Capture) -> None:
     """The files hold what stdout shows, and nothing is overwritten unasked."""
     table, values = tmp_path / "new" / "lstm.md", tmp_path / "lstm.json"
-    arguments = ["bench", *LSTM, "--output", table, "--output", values]
+    arguments = ["bench", *LSTM, "--out", table, "--out", values]
     code, out, err = run_here(arguments, capsys)
     assert (code, err) == (0, "")
     assert table.read_text(encoding="utf-8") == out
@@ -239,7 +239,7 @@ def test_in_a_process(weights: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["lstm", "--output", "x.txt"], [".md or .json"]),
+        (["lstm", "--out", "x.txt"], [".md or .json"]),
         (["lstm", "--device", "nowhere"], ["device='nowhere'"]),
         (["cnn", "--text", "missing.txt"], ["missing.txt does not exist"]),
         (["train", "missing.toml"], ["missing.toml does not exist"]),
@@ -275,8 +275,8 @@ def test_train_without_a_corpus(recipe: Path, tmp_path: Path, capsys: Capture) -
 @pytest.mark.parametrize(
     ("verb", "mentions"),
     [
-        ("lstm", ["--size", "--rows", "--steps", "--compile", "--no-peers", "--dtype"]),
-        ("cnn", ["--size", "--words", "--text", "--dtype"]),
+        ("lstm", ["--size", "--rows", "--steps", "--compile", "--no-peers", "--precision"]),
+        ("cnn", ["--size", "--words", "--text", "--precision"]),
         ("train", ["A TOML file", "--data", "--set", "--windows", "--window-steps"]),
         ("embed", ["--one-at-a-time", "--file", "--folder", "--no-peers"]),
     ],
@@ -284,4 +284,4 @@ def test_train_without_a_corpus(recipe: Path, tmp_path: Path, capsys: Capture) -
 def test_help(verb: str, mentions: list[str], capsys: Capture) -> None:
     code, out, err = run_here(["bench", verb, "--help"], capsys)
     assert (code, err) == (0, "")
-    assert all(mention in out for mention in [*mentions, "--output", "--json", "--device"])
+    assert all(mention in out for mention in [*mentions, "--out", "--json", "--device"])

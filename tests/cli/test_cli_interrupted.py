@@ -21,7 +21,7 @@ from tagged_files import NAMES, write_columns
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 
 PART_TOKENS = 2**26 // (3 * 128 * 4)  # of the model below, in a part of an unfinished output
-AGAIN = "elmox: interrupted; run the same command again to go on"
+AGAIN = "elmox: interrupted; run the same command again to continue"
 
 
 def interrupted(arguments: list[object], is_working: Callable[[], bool]) -> list[str]:

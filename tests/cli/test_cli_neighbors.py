@@ -36,11 +36,11 @@ def test_lists(tiny: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> No
     elmo = Elmo.from_pretrained(tiny)
     tokens = SENTENCE.split()
     plain = find_neighbors(elmo, tokens, 1, SENTENCES)
-    chosen = find_neighbors(elmo, tokens, 4, SENTENCES, layer=1, k=2, same_word=True)
-    options = ["--occurrence", "2", "--layer", "1", "-k", "2", "--same-word"]
+    chosen = find_neighbors(elmo, tokens, 4, SENTENCES, layers=1, k=2, same_word=True)
+    options = ["--occurrence", "2", "--layers", "1", "-k", "2", "--same-word"]
     cases: list[tuple[list[str], str, Neighbors]] = [
-        ([], "layer top: a [play] is a play", plain),
-        (options, "layer 1: a play is a [play]", chosen),
+        ([], "layers top: a [play] is a play", plain),
+        (options, "layers 1: a play is a [play]", chosen),
     ]
     for more, query, found in cases:
         code, out, err = run_here(
@@ -61,7 +61,7 @@ def test_json_and_raw_text(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert (code, err) == (0, "")
     values = json.loads(out)
     assert " ".join(values["sentence"]) == "A play is n't a game ."
-    assert (values["word"], values["position"], values["layer"]) == ("play", 1, "top")
+    assert (values["word"], values["position"], values["layers"]) == ("play", 1, "top")
     assert (values["num_sentences"], values["num_tokens"]) == (2, 12)
     split = [own.split() for own in ("The actors did n't like the play .", "Rain stopped play .")]
     found = find_neighbors(Elmo.from_pretrained(tiny), values["sentence"], 1, split)
@@ -82,8 +82,8 @@ def test_bad_input(
     cases: list[tuple[Path, list[str], list[str]]] = [
         (text, ["--word", "plays"], ["'plays' is not a token", "a play is a play"]),
         (text, ["--word", "play", "--occurrence", "3"], ["occurrence 3", "1 to 2"]),
-        (text, ["--word", "play", "--layer", "all"], ["layer='all'"]),
-        (text, ["--word", "play", "--layer", "9"], ["layer 9 does not exist"]),
+        (text, ["--word", "play", "--layers", "all"], ["layers='all'"]),
+        (text, ["--word", "play", "--layers", "9"], ["layer 9 does not exist"]),
         (tmp_path / "gone.txt", ["--word", "play"], ["gone.txt does not exist"]),
         (tmp_path / "empty.txt", ["--word", "play"], ["no words"]),
     ]

@@ -4,17 +4,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from shell import assert_one_line, environment, run_here, tree
 from treebank_data import write_treebank
-
-from elmox.cli.probe_files import check_files, write_files
-from elmox.errors import ElmoxError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Capture = pytest.CaptureFixture[str]
 
@@ -30,21 +23,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def arguments(model: Path, *more: object) -> list[object]:
     data = ["--train", "train.conllu", "--dev", "dev.conllu", "--test", "test.conllu"]
     return ["probe", "pos", model, *data, *more]
-
-
-class Paper:
-    """A report whose picture cannot be drawn without matplotlib."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"probe": "paper"}
-
-    def to_markdown(self) -> str:
-        return "# Paper\n"
-
-    def picture(self) -> "Figure":
-        from elmox.plots import bars
-
-        return bars("Paper", "%", ["layer 0"], [50.0])
 
 
 def test_help_needs_no_torch(capsys: Capture) -> None:
@@ -104,28 +82,3 @@ def test_bad_files_end_in_one_line(here: Path, tiny: Path, capsys: Capture) -> N
     code, _, err = run_here(arguments(tiny, "--tags", "deprel"), capsys)
     assert code == 2
     assert "'deprel' is not one of" in err
-
-
-def test_without_matplotlib_there_is_no_picture_but_all_the_rest(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    write_files(Paper(), tmp_path, "paper", force=False)
-    assert sorted(tree(tmp_path)) == ["paper.json", "paper.md"]
-    assert capsys.readouterr().err == (
-        "elmox: no paper.png and paper.svg: pictures need matplotlib: pip install 'elmox[plots]'\n"
-    )
-
-
-def test_files_are_replaced_only_by_force(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    check_files(None, "paper", force=False)
-    check_files(tmp_path / "out", "paper", force=False)
-    write_files(Paper(), tmp_path / "out", "paper", force=False)
-    assert len(tree(tmp_path / "out")) == 4
-    with pytest.raises(ElmoxError, match="force=True"):
-        check_files(tmp_path / "out", "paper", force=False)
-    check_files(tmp_path / "out", "paper", force=True)
-    (tmp_path / "out" / "paper.md").write_text("old")
-    write_files(Paper(), tmp_path / "out", "paper", force=True)
-    assert (tmp_path / "out" / "paper.md").read_text() == "# Paper\n"

@@ -93,9 +93,9 @@ def test_texts_of_every_kind(
     code, out, err = run_here(["tag", model, tmp_path / "cut.xz"], capsys)
     assert_one_line(code, out, err, "cut.xz is damaged or not a .xz file")
     code, out, err = run_here(["eval", model, "-"], capsys)
-    assert_one_line(code, out, err, "give a file of its task's labeled data, not stdin")
+    assert_one_line(code, out, err, "give a file of labeled data, not stdin")
     code, out, err = run_here(["eval", "--help"], capsys)
-    assert "For a model of elmox fit: a file of labeled data" in " ".join(out.split())
+    assert "For a fitted task model: a file of labeled data" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_signals_save_first(
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == code
-    assert b"go on with --resume" in said
+    assert b"continue with --resume" in said
     done = len(losses(out))
     assert 25 <= done < 100
     assert (out / "checkpoints" / f"step-{done:08}" / "trainer.json").exists()

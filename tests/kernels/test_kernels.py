@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from elmox.config import CharCnnConfig, LstmConfig
 from elmox.kernels.derived import Derived
-from elmox.kernels.dispatch import lstm_kernel, lstm_pointwise
-from elmox.kernels.linear.int8 import why_not_int8
-from elmox.kernels.linear.packed import PackedLinear, can_pack
-from elmox.kernels.lstm.packed import LEAST_TABLE_INPUT, PackedLstm
+from elmox.kernels.linear.cpu_int8 import why_not_int8
+from elmox.kernels.linear.cpu_packed import PackedLinear, can_pack
+from elmox.kernels.lstm.cpu_packed import LEAST_TABLE_INPUT, PackedLstm
+from elmox.kernels.lstm.dispatch import lstm_kernel, lstm_pointwise
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel
-from elmox.kernels.lstm.pointwise import TorchPointwise
+from elmox.kernels.lstm.plain_pointwise import TorchPointwise
 from elmox.kernels.paths import paths
 from elmox.model.char_cnn import CharCnn
 from elmox.model.highway import Highway

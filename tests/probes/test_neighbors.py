@@ -49,7 +49,7 @@ def cosine(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
 @pytest.mark.parametrize("layer", ["top", "average", 1])
 @pytest.mark.parametrize("same_word", [False, True])
 def test_in_context(elmo: Elmo, text: list[list[str]], layer: str | int, same_word: bool) -> None:
-    found = find_neighbors(elmo, SENTENCE, POSITION, text, layer=layer, k=7, same_word=same_word)
+    found = find_neighbors(elmo, SENTENCE, POSITION, text, layers=layer, k=7, same_word=same_word)
     own = elmo.encode_tokens([SENTENCE], layers=layer)[0][POSITION]
     expected: dict[tuple[str, ...], dict[int, float]] = {}
     for sentence, vectors in zip(text, elmo.encode_tokens(text, layers=layer), strict=True):
@@ -156,9 +156,9 @@ def test_find_word() -> None:
 def test_bad_input(elmo: Elmo) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"k": 0}, "k=0"),
-        ({"layer": "all"}, "layer='all': expected one"),
-        ({"layer": [0, 1]}, r"layer=\[0, 1\]: expected one"),
-        ({"layer": 7}, "layer 7 does not exist"),
+        ({"layers": "all"}, "layers='all': expected one"),
+        ({"layers": [0, 1]}, r"layers=\[0, 1\]: expected one"),
+        ({"layers": 7}, "layer 7 does not exist"),
     ]
     for options, says in cases:
         with pytest.raises(ElmoxError, match=says):

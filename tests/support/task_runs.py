@@ -11,7 +11,7 @@ from shell import environment
 from tagged_files import NAMES, write_columns
 
 if TYPE_CHECKING:
-    from task_records import Setup
+    from tasks.records import Setup
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ROOT = BENCHMARKS.parent
@@ -21,7 +21,7 @@ SHORT = ("fit.epochs=2", "fit.least_updates=1", "fit.lr=0.05")
 
 def small_setup(elmo: Path, parent: Path) -> "Setup":
     """Names for training, choosing and testing, in a new folder of `parent`."""
-    from task_records import Setup
+    from tasks.records import Setup
 
     folder = Path(mkdtemp(dir=parent))
     data = folder / "data" / "ner_wnut17"
@@ -43,8 +43,8 @@ def small_setup(elmo: Path, parent: Path) -> "Setup":
 
 def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) -> list[str]:
     """All fits one after the other, in this process; their names."""
-    from task_fits import do_fit
-    from task_records import pending
+    from tasks.fits import do_fit
+    from tasks.records import pending
 
     done: list[str] = []
     while fits := pending(setup, ["ner"], columns, num_trials=num_trials, num_seeds=num_seeds):
@@ -54,9 +54,9 @@ def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) 
 
 
 def call(folder: Path, *arguments: object) -> str:
-    """`tasks.py ARGUMENTS` from a folder of its own; what it says."""
+    """`run.py ARGUMENTS` from a folder of its own; what it says."""
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "tasks.py"), *map(str, arguments)],
+        [sys.executable, str(BENCHMARKS / "tasks" / "run.py"), *map(str, arguments)],
         cwd=folder,
         env=environment(),
         capture_output=True,

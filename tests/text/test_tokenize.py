@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared_data import SHARED, needs_shared
 
 from elmox.errors import ElmoxError
-from elmox.text.tokenize import get_tokenizer, token_spans
+from elmox.text.tokenize import get_tokenizer
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "tokenizer.py"
 VARIANTS = ["treebank", "treebank:hyphens"]
@@ -119,17 +119,6 @@ def test_every_character_but_white_space_is_in_one_token(name: str, text: str) -
     tokens = get_tokenizer(name)(text)
     assert "".join(tokens) == "".join(text.split())
     assert all(token and not any(map(str.isspace, token)) for token in tokens)
-    assert [text[start:end] for start, end in token_spans(text, tokens)] == tokens
-
-
-def test_spans() -> None:
-    text = " a  a-a\n"
-    assert token_spans(text, get_tokenizer("treebank:hyphens")(text)) == [
-        (1, 2),
-        (4, 5),
-        (5, 6),
-        (6, 7),
-    ]
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from elmox.config import CharCnnConfig, ElmoConfig, LstmConfig, WordConfig
-from elmox.kernels.cross_entropy.plain import full_cross_entropy
+from elmox.kernels.cross_entropy.dispatch import full_cross_entropy
 from elmox.model.bilm import BiLm
 from elmox.model.init import random_bilm
 from elmox.model.state import LstmState, zero_state

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmox.kernels.cross_entropy.plain import sampled_cross_entropy
+from elmox.kernels.cross_entropy.dispatch import sampled_cross_entropy
 from elmox.model.softmax import FullSoftmax
 from elmox.training import objective
 from elmox.training.distributed import Processes

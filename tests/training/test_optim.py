@@ -6,14 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmox.training.optim import (
-    Gradient,
-    Optimizer,
-    _adamw,
-    _fused_adamw,
-    global_norm,
-    learning_rate,
-)
+from elmox.kernels.row_update.plain import Gradient
+from elmox.training.optim import Optimizer, global_norm, learning_rate
 from elmox.training.recipe import OptimRecipe
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -145,22 +139,6 @@ def test_a_gpu_moves_arrays_as_a_cpu_does(name: str, clip_norm: float) -> None:
         for slot, tensor in by_cpu.slots[array].items():
             other = by_gpu.slots[array][slot].cpu()
             torch.testing.assert_close(other, tensor, rtol=1e-5, atol=1e-6)
-
-
-def test_torchs_fused_adamw_is_the_plain_one() -> None:
-    """What a GPU runs, here on a CPU: clipped by the divisor, skipped by the flag."""
-    generator = torch.Generator().manual_seed(3)
-    recipe = _recipe("adamw")
-    plain, fused = ([torch.zeros(4, 3) for _ in range(3)] for _ in range(2))
-    for time in range(1, 6):
-        values = torch.randn(4, 3, generator=generator)
-        slots = {"mean": plain[1], "square": plain[2]}
-        _adamw(plain[0], slots, Gradient(values / 2), 0.1, recipe, time)
-        for skip, gradient in ((1.0, values * torch.nan), (0.0, values)):
-            arrays = [(fused[0], gradient, fused[1], fused[2])]
-            _fused_adamw(arrays, recipe, 0.1, time, torch.tensor(2.0), torch.tensor(skip))
-        for mine, theirs in zip(fused, plain, strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_schedule() -> None:

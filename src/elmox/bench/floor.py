@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from elmox.bench.timing import median_seconds
 from elmox.config import ElmoConfig, LstmConfig
-from elmox.kernels.linear.int8 import Int8Linear
+from elmox.kernels.linear.cpu_int8 import Int8Linear
 from elmox.model.softmax import AdaptiveSoftmax
 
 SIDE = {"cuda": 8192, "cpu": 2048}  # of the matrices: large enough for a machine's best

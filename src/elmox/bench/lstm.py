@@ -1,7 +1,7 @@
 """`elmox bench lstm`: one layer, both directions, clipped and projected, next to torch's own.
 
 "Reading" embeds text, whose rows end at any step (`kernels/lstm/plain.py` and its faster versions).
-"Forward" and "training" run full rows (`kernels/lstm/rows.py`). All sides compute in the same
+"Forward" and "training" run full rows (`kernels/lstm/plain_rows.py`). All sides compute in the same
 precision, weights included.
 
 Shapes: D directions, T steps, B rows, P projection, C cells.
@@ -22,9 +22,8 @@ from elmox.bench.peers import Notes, compiled_lstm, gradients_of, plain_kernels,
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import Work, Works, median_seconds
 from elmox.config import PRESETS, LstmConfig
-from elmox.kernels.dispatch import lstm_kernel
+from elmox.kernels.lstm.dispatch import lstm_kernel, lstm_rows
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel, LstmWeights
-from elmox.kernels.lstm.rows import lstm_rows
 from elmox.kernels.paths import reading_path, training_path
 
 # Of a training pass, two products are on the way back.

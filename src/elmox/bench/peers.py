@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from elmox.bench.timing import Works
 from elmox.config import LstmConfig
 from elmox.errors import ElmoxError
-from elmox.kernels.dispatch import FORCE
+from elmox.kernels.availability import FORCE
 from elmox.model.lstm import LstmLayer
 
 T = TypeVar("T")

@@ -1,8 +1,5 @@
 """`elmox ablate`: which layers, which place, how much data; the paper's analyses of a task."""
 
-import json
-import shlex
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,26 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmox.cli.interruption import resumable
-from elmox.cli.model_options import Device, Json
-from elmox.cli.probe_files import write_files
-from elmox.cli.task_options import (
-    Cache,
-    DevFile,
-    ElmoModel,
-    RecipeFile,
-    Seeds,
-    Task,
-    TaskSettings,
-    TestFile,
-    TrainFile,
-    check_data,
-    chosen_recipe,
-    log,
-    open_session,
-)
+from elmox.cli.options import OutDirectory, RunOptions, command_line
+from elmox.cli.reports import write_report
+from elmox.cli.task_options import FitOptions, TaskArgument
+from elmox.cli.verb import verb
 from elmox.io.files import write_together
 
 if TYPE_CHECKING:
+    from elmox.io.progress import Log
     from elmox.tasks.fit.ablation import Ablation
 
 
@@ -41,27 +26,24 @@ class StudyName(StrEnum):
     samples = "samples"
 
 
+@verb(
+    "elmox ablate ner place --train names.txt --dev names.txt --out runs/place --set fit.epochs=1",
+    "elmox ablate ner layers --train names.txt --dev names.txt --out runs/layers "
+    "--set fit.epochs=1",
+)
 def command(
-    task: Task,
+    task: TaskArgument,
     study: Annotated[
         StudyName,
         typer.Argument(
             help="layers: none, 0, top, mixes; place: input, output, both; samples: 0.1% to all of "
             "the data, without and with ELMo.",
-            show_default=False,
         ),
     ],
-    train: TrainFile,
-    dev: DevFile,
-    out: Annotated[Path, typer.Option(help="A directory for fits and report.", show_default=False)],
-    test: TestFile = None,
-    recipe: RecipeFile = None,
-    elmo: ElmoModel = None,
-    seeds: Seeds = 1,
-    settings: TaskSettings = None,
-    cache: Cache = None,
-    device: Device = None,
-    as_json: Json = False,
+    out: OutDirectory,
+    *,
+    data: FitOptions,
+    run: RunOptions,
 ) -> None:
     """Fit a task's model in several variants and compare them.
 
@@ -73,27 +55,31 @@ def command(
     from elmox.elmo import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
-    check_data(train, dev, test)
-    chosen = chosen_recipe(recipe, settings, model=elmo)
+    recipe = data.read_recipe()
     about = {
-        "command": f"`elmox {shlex.join(sys.argv[1:])}`",
-        "ELMo": chosen.elmo.model,
-        "machine": machine_line(machine_facts(resolve_device(device))),
+        "command": f"`{command_line()}`",
+        "ELMo": recipe.elmo.model,
+        "machine": machine_line(machine_facts(resolve_device(run.device))),
     }
     with resumable():
-        session = open_session(task, train, dev, test, device, cache)
-        found = ablate(
-            session, chosen, study.value, out / "fits", num_seeds=seeds, about=about, log=log
+        ablation = ablate(
+            data.open_session(task, run),
+            recipe,
+            study.value,
+            out / "fits",
+            num_seeds=data.seeds,
+            about=about,
+            log=run.log,
         )
-        write_study(found, out)
-    typer.echo(json.dumps(found.to_dict()) if as_json else found.to_markdown(), nl=as_json)
+        write_study(ablation, out, run.log)
+    run.result(ablation.to_dict(), ablation.to_markdown())
 
 
-def write_study(found: "Ablation", out: Path) -> None:
+def write_study(ablation: "Ablation", out: Path, log: "Log") -> None:
     """A study's files: OUT/STUDY as .md, .json, .png and .svg, and a picture of the mixes."""
     from elmox import plots
 
-    write_files(found, out, found.study, force=True)
-    figure = found.picture_of_mixes() if plots.can_draw() else None
+    write_report(ablation, out, ablation.study, force=True, log=log)
+    figure = ablation.picture_of_mixes() if plots.can_draw() else None
     if figure is not None:
-        write_together(plots.picture_files(figure, out / f"{found.study}-mixes"), force=True)
+        write_together(plots.picture_files(figure, out / f"{ablation.study}-mixes"), force=True)

@@ -1,17 +1,15 @@
-"""`elmox bench`: how fast this machine is, beside the floor and whatever else is installed."""
+"""`elmox bench`: speed on this machine, next to its lower bound and to other installed packages."""
 
-import json
-import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from elmox.cli.embed import Precision
-from elmox.cli.model_options import Device, Force, Json
-from elmox.cli.train import RecipePath, Settings
+from elmox.cli.options import Force, Precision, PrecisionOption, PrintOptions, RunOptions, Settings
+from elmox.cli.train import RecipeArgument
+from elmox.cli.verb import verb, verb_group
 from elmox.errors import ElmoxError
 from elmox.io.files import refuse_existing, to_json, write_together
 
@@ -20,16 +18,9 @@ if TYPE_CHECKING:
 
     from elmox.bench.table import Report
 
-app = typer.Typer(
-    help="Measure speed on this machine: beside the floor, the least time that the arithmetic can "
-    "take here, and beside whatever else is installed.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 
 class Size(StrEnum):
-    """A published size, with random weights: speed does not depend on what was learned."""
+    """A published size, with random weights: speed does not depend on their values."""
 
     small = "small"
     medium = "medium"
@@ -51,180 +42,224 @@ class VectorFormat(StrEnum):
     parquet = "parquet"
 
 
-Outputs: TypeAlias = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--output",
-        help="Write the table to FILE.md, or all that was found to FILE.json. May be repeated.",
-        show_default=False,
-    ),
-]
-Repeats: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="Runs of which the median counts.", min=1, show_default=False),
-]
-SizeOption: TypeAlias = Annotated[
-    Size | None,
-    typer.Option(help="Original on a GPU, small on a CPU by default.", show_default=False),
-]
-DtypeOption: TypeAlias = Annotated[
-    TrainingPrecision | None,
-    typer.Option(help="bfloat16 on a GPU, float32 on a CPU by default.", show_default=False),
-]
+Repeats: TypeAlias = Annotated[int, typer.Option(help="Number of runs; the median counts.", min=1)]
 TextOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option(help="A text file; Python's own documentation by default.", show_default=False),
+    typer.Option(help="Running text; Python's documentation by default."),
 ]
-NoPeers: TypeAlias = Annotated[
-    bool, typer.Option("--no-peers", help="Leave out what is not elmox's own.")
-]
+NoPeers: TypeAlias = Annotated[bool, typer.Option("--no-peers", help="Leave out other packages.")]
 
 
-@app.command("lstm")
+@dataclass(frozen=True)
+class KernelOptions:
+    """What one operation is measured with."""
+
+    size: Annotated[
+        Size | None,
+        typer.Option(help="Model size; original on a GPU, otherwise small."),
+    ] = None
+    precision: Annotated[
+        TrainingPrecision | None,
+        typer.Option(
+            help="Precision of the computation; bfloat16 on a GPU, otherwise float32.",
+        ),
+    ] = None
+    repeats: Annotated[
+        int | None,
+        typer.Option(help="Number of runs; the median counts.", min=1),
+    ] = None
+
+    def dtype(self, device: "torch.device") -> "torch.dtype":
+        """Return the precision as torch names it."""
+        from elmox.elmo import DTYPES
+
+        default = TrainingPrecision.bfloat16 if device.type == "cuda" else TrainingPrecision.float32
+        return DTYPES[(self.precision or default).value]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Files that a table is written to."""
+
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Also write the table to FILE.md, or all values to FILE.json. May be repeated.",
+        ),
+    ] = None
+    force: Force = False
+
+    def check(self) -> None:
+        """Refuse wrong names and existing files before anything is measured."""
+        for path in self.out or ():
+            if path.suffix not in _WRITERS:
+                raise ElmoxError(f"--out {path}: expected a name that ends in .md or .json")
+            refuse_existing(path, self.force)
+
+    def finish(self, report: "Report", show: PrintOptions) -> None:
+        """Print the table, and write its files."""
+        show.result(report.to_dict(), report.to_markdown())
+        files = {path: _WRITERS[path.suffix](report) for path in self.out or ()}
+        write_together(files, self.force)
+
+
+_WRITERS: dict[str, Any] = {
+    ".md": lambda report: report.to_markdown().encode(),
+    ".json": lambda report: to_json(report.to_dict()),
+}
+
+
+@verb(
+    "elmox bench lstm --size small --rows 8 --steps 5 --repeats 1",
+    "elmox bench lstm --size small --rows 8 --steps 5 --repeats 1 --no-peers --out lstm.md",
+)
 def lstm(
-    size: SizeOption = None,
     rows: Annotated[
-        list[int] | None, typer.Option(help="Rows read side by side. May be repeated.", min=1)
+        list[int] | None, typer.Option(help="Rows per batch. May be repeated.", min=1)
     ] = None,
     steps: Annotated[
         list[int] | None, typer.Option(help="Time steps. May be repeated.", min=1)
     ] = None,
-    repeats: Repeats = None,
-    dtype: DtypeOption = None,
     compile: Annotated[
-        bool, typer.Option("--compile", help="Beside torch.compile too, which takes minutes.")
+        bool, typer.Option("--compile", help="Also measure torch.compile, which takes minutes.")
     ] = False,
     no_peers: NoPeers = False,
-    device: Device = None,
-    outputs: Outputs = None,
-    force: Force = False,
-    as_json: Json = False,
+    *,
+    kernel: KernelOptions,
+    table: TableOptions,
+    run: RunOptions,
 ) -> None:
-    """One LSTM layer, both directions, projected and clipped: forward and training.
+    """Time one bidirectional LSTM layer, forward and training.
 
-    Beside plain torch and torch.nn.LSTM, which on a GPU is cuDNN's and cannot clip.
+    Compares with plain torch and with torch.nn.LSTM, which is cuDNN on a GPU and cannot clip.
     """
-    _check_outputs(outputs, force)
+    table.check()
     from elmox.bench.lstm import bench_lstm, default_cases
 
-    where = _device(device)
-    cases = default_cases(where)
+    device = _device(run.device)
+    cases = default_cases(device)
     cases = replace(
         cases,
-        size=size.value if size else cases.size,
+        size=kernel.size.value if kernel.size else cases.size,
         rows=rows or cases.rows,
         steps=steps or cases.steps,
-        repeats=repeats or cases.repeats,
+        repeats=kernel.repeats or cases.repeats,
         compile=compile,
         peers=not no_peers,
     )
-    found = bench_lstm(cases, where, _dtype(dtype, where), show_progress_bar=sys.stderr.isatty())
-    _report(found, outputs, force, as_json)
+    report = bench_lstm(
+        cases, device, kernel.dtype(device), show_progress_bar=run.show_progress_bar
+    )
+    table.finish(report, run)
 
 
-@app.command("cnn")
+@verb(
+    "elmox bench cnn --size small --words 32 --repeats 1",
+    "elmox bench cnn --size small --words 32 --repeats 1 --json",
+)
 def cnn(
-    size: SizeOption = None,
     words: Annotated[
         int | None,
         typer.Option(
-            help="Distinct words to spell; 16384 on a GPU, 256 on a CPU by default.",
+            help="Number of distinct words; 16384 on a GPU, otherwise 256.",
             min=1,
-            show_default=False,
         ),
     ] = None,
     text: TextOption = None,
-    repeats: Repeats = None,
-    dtype: DtypeOption = None,
-    device: Device = None,
-    outputs: Outputs = None,
-    force: Force = False,
-    as_json: Json = False,
+    *,
+    kernel: KernelOptions,
+    table: TableOptions,
+    run: RunOptions,
 ) -> None:
-    """Distinct words through character CNN, highways and projection: forward and training.
+    """Time the character CNN, highways and projection on distinct words, forward and training.
 
-    With the slots that each word needs, and with all of them; beside plain torch.
+    Compares with plain torch, and with a CNN that computes every position of every word.
     """
-    _check_outputs(outputs, force)
+    table.check()
     from elmox.bench.cnn import CnnCases, bench_cnn, default_num_words
     from elmox.bench.text import distinct_words
     from elmox.text.tokenize import get_tokenizer
 
-    where = _device(device)
-    on_gpu = where.type == "cuda"
-    number = words or default_num_words(where)
+    device = _device(run.device)
+    on_gpu = device.type == "cuda"
+    number = words or default_num_words(device)
     chosen, num_distinct = distinct_words(text, get_tokenizer("treebank"), number)
     cases = CnnCases(
-        size.value if size else "original" if on_gpu else "small",
+        kernel.size.value if kernel.size else "original" if on_gpu else "small",
         chosen,
         num_distinct,
-        repeats or (9 if on_gpu else 3),
+        kernel.repeats or (9 if on_gpu else 3),
     )
-    found = bench_cnn(cases, where, _dtype(dtype, where), show_progress_bar=sys.stderr.isatty())
-    _report(found, outputs, force, as_json)
+    report = bench_cnn(cases, device, kernel.dtype(device), show_progress_bar=run.show_progress_bar)
+    table.finish(report, run)
 
 
-@app.command("train")
+@verb(
+    "elmox bench train recipes/tiny.toml --windows 2 --window-steps 2",
+    "elmox bench train recipes/tiny.toml --data data/mine --windows 2 --window-steps 2",
+)
 def train(
-    recipe: RecipePath,
+    recipe: RecipeArgument,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="A corpus directory made by elmox prepare; the recipe's own by default.",
-            show_default=False,
+            metavar="DIR",
+            help="Corpus made by elmox prepare; by default the recipe's.",
         ),
     ] = None,
     settings: Settings = None,
-    windows: Annotated[int, typer.Option(help="Windows of which the median counts.", min=1)] = 5,
-    window_steps: Annotated[int, typer.Option(help="Training steps of a window.", min=1)] = 20,
-    device: Device = None,
-    outputs: Outputs = None,
-    force: Force = False,
-    as_json: Json = False,
+    windows: Annotated[int, typer.Option(help="Number of windows; the median counts.", min=1)] = 5,
+    window_steps: Annotated[int, typer.Option(help="Training steps per window.", min=1)] = 20,
+    *,
+    table: TableOptions,
+    run: RunOptions,
 ) -> None:
-    """The whole training step of a recipe, from the corpus on disk to the update.
+    """Time the whole training step of a recipe, from the corpus on disk to the update.
 
-    Tokens per second and the most memory in use. Nothing is kept of what was learned.
+    Prints tokens per second and peak memory. The trained weights are discarded.
     """
-    _check_outputs(outputs, force)
+    table.check()
     from elmox.bench.train import Windows, bench_train
     from elmox.training.recipe import read_recipe
 
     chosen = read_recipe(recipe, settings or ())
-    found = bench_train(chosen, data, _device(device), Windows(windows, window_steps))
-    _report(found, outputs, force, as_json)
+    report = bench_train(chosen, data, _device(run.device), Windows(windows, window_steps))
+    table.finish(report, run)
 
 
-@app.command("embed")
+@verb(
+    "elmox bench embed english-small --sentences 20 --repeats 1",
+    "elmox bench embed --size small --sentences 20 --repeats 1 --file hdf5",
+)
 def embed(
     model: Annotated[
-        str | None, typer.Argument(help="A model; random weights of --size by default.")
+        str | None, typer.Argument(help="A model; by default random weights of --size.")
     ] = None,
-    size: Annotated[Size, typer.Option(help="Of random weights.")] = Size.small,
+    size: Annotated[Size, typer.Option(help="Model size of random weights.")] = Size.small,
     text: TextOption = None,
-    sentences: Annotated[int, typer.Option(help="Sentences to embed.", min=1)] = 500,
-    repeats: Annotated[int, typer.Option(help="Runs of which the median counts.", min=1)] = 3,
+    sentences: Annotated[int, typer.Option(help="Number of sentences.", min=1)] = 500,
+    repeats: Repeats = 3,
     one_at_a_time: Annotated[
-        bool, typer.Option("--one-at-a-time", help="Also sentence by sentence.")
+        bool, typer.Option("--one-at-a-time", help="Also embed sentence by sentence.")
     ] = False,
     file: Annotated[
-        VectorFormat | None, typer.Option(help="Also to a file of vectors.", show_default=False)
+        VectorFormat | None,
+        typer.Option(help="Also write a file of vectors."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option(help="Where that file is made, and removed again.")
+        Path, typer.Option(metavar="DIR", help="Directory for that file, which is removed again.")
     ] = Path("."),
     no_peers: NoPeers = False,
-    dtype: Annotated[Precision, typer.Option(help="Of the computation.")] = Precision.float32,
-    device: Device = None,
-    outputs: Outputs = None,
-    force: Force = False,
-    as_json: Json = False,
+    precision: PrecisionOption = Precision.float32,
+    *,
+    table: TableOptions,
+    run: RunOptions,
 ) -> None:
-    """Tokens per second of encode_tokens: all layers, word cache empty, then filled.
+    """Time encode_tokens with all layers, first with an empty word cache, then with a filled one.
 
-    Beside AllenNLP's own module, if it is installed: pip install --no-deps allennlp==2.10.1
+    Compares with AllenNLP's own module if it is installed: pip install --no-deps allennlp==2.10.1
     """
-    _check_outputs(outputs, force)
+    table.check()
     if file is not None and not folder.is_dir():
         raise ElmoxError(f"--folder {folder} is not a directory: give one with room for vectors")
     from elmox.bench.embed import EmbedCases, bench_embed
@@ -232,11 +267,11 @@ def embed(
     from elmox.elmo import Elmo
     from elmox.model.init import random_checkpoint
 
-    where = _device(device or ("cpu" if dtype is Precision.int8 else None))
+    device = _device(run.device or ("cpu" if precision is Precision.int8 else None))
     elmo = (
-        Elmo.from_pretrained(model, device=where, dtype=dtype.value)
+        Elmo.from_pretrained(model, device=device, dtype=precision.value)
         if model
-        else Elmo(random_checkpoint(size.value)).to(where, dtype.value)
+        else Elmo(random_checkpoint(size.value)).to(device, precision.value)
     )
     cases = EmbedCases(
         first_sentences(text, elmo.tokenize, sentences),
@@ -246,7 +281,7 @@ def embed(
         folder,
         peers=not no_peers,
     )
-    _report(bench_embed(elmo, cases), outputs, force, as_json)
+    table.finish(bench_embed(elmo, cases), run)
 
 
 def _device(device: str | None) -> "torch.device":
@@ -255,30 +290,7 @@ def _device(device: str | None) -> "torch.device":
     return checked_device(device)
 
 
-def _dtype(given: TrainingPrecision | None, device: "torch.device") -> "torch.dtype":
-    from elmox.elmo import DTYPES
-
-    default = TrainingPrecision.bfloat16 if device.type == "cuda" else TrainingPrecision.float32
-    return DTYPES[(given or default).value]
-
-
-def _check_outputs(outputs: list[Path] | None, force: bool) -> None:
-    """Before anything is measured: what will be written can be."""
-    for path in outputs or ():
-        if path.suffix not in _WRITERS:
-            raise ElmoxError(f"--output {path}: expected a name that ends in .md or .json")
-        refuse_existing(path, force)
-
-
-def _report(report: "Report", outputs: list[Path] | None, force: bool, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(report.to_dict(), ensure_ascii=False))
-    else:
-        typer.echo(report.to_markdown(), nl=False)
-    write_together({path: _WRITERS[path.suffix](report) for path in outputs or ()}, force)
-
-
-_WRITERS: dict[str, Any] = {
-    ".md": lambda report: report.to_markdown().encode(),
-    ".json": lambda report: to_json(report.to_dict()),
-}
+app = verb_group(
+    "Measure speed on this machine, next to the lower bound of the arithmetic.",
+    {"lstm": lstm, "cnn": cnn, "train": train, "embed": embed},
+)

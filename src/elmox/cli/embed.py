@@ -1,133 +1,89 @@
 """`elmox embed`: a text file to a file of vectors."""
 
-import json
-import os
-import sys
 from contextlib import nullcontext
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from elmox.cli.interruption import resumable
-from elmox.cli.model_options import (
+from elmox.cli.options import (
     TEXT_HELP,
-    Device,
+    FileType,
+    FileTypeOption,
     Force,
-    Json,
-    ModelPath,
-    Options,
-    Raw,
-    TokenFile,
-    Tokenized,
-    VocabFile,
+    LayersOption,
+    ModelArgument,
+    ModelOptions,
+    Precision,
+    PrecisionOption,
+    RunOptions,
+    State,
+    TextOptions,
+    parse_layers,
 )
+from elmox.cli.verb import verb
 
 
-class OutputType(StrEnum):
-    """Precision of the numbers on disk."""
-
-    float32 = "float32"
-    float16 = "float16"
-
-
-class Precision(StrEnum):
-    """Precision of the computation."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
-    int8 = "int8"
-
-
-class State(StrEnum):
-    """Where every sentence starts."""
-
-    zero = "zero"
-    warm = "warm"
-
-
+@verb(
+    "elmox embed english-small text.txt vectors.hdf5",
+    "elmox embed english-small lines.jsonl vectors --layers average --dtype float16",
+)
 def command(
-    model: ModelPath,
-    source: Annotated[str, typer.Argument(metavar="INPUT", help=TEXT_HELP, show_default=False)],
+    model: ModelArgument,
+    input: Annotated[str, typer.Argument(help=TEXT_HELP)],
     output: Annotated[
         Path,
         typer.Argument(
-            help="OUT.hdf5 (bilm-tf's layout), OUT.parquet, or OUT, a directory of npy shards.",
-            show_default=False,
+            help="NAME.hdf5 (the layout of bilm-tf), NAME.parquet, or the name of a directory for "
+            "npy shards.",
         ),
     ],
-    layers: Annotated[
-        str, typer.Option(help="all, average, top, mix, mix:NAME, or numbers such as 1 or 0,2.")
-    ] = "all",
-    dtype: Annotated[OutputType, typer.Option(help="Of the numbers on disk.")] = OutputType.float32,
-    precision: Annotated[Precision, typer.Option(help="Of the computation.")] = Precision.float32,
-    tokenized: Tokenized = False,
-    raw: Raw = False,
-    state: Annotated[State, typer.Option(help="Where every sentence starts.")] = State.zero,
-    device: Device = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Most tokens in a batch.", min=1)] = None,
-    options: Options = None,
-    vocab: VocabFile = None,
-    token_embeddings: TokenFile = None,
+    layers: LayersOption = "all",
+    dtype: FileTypeOption = FileType.float32,
+    precision: PrecisionOption = Precision.float32,
+    state: Annotated[
+        State, typer.Option(help="LSTM state that every sentence starts from.")
+    ] = State.zero,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
+    ] = None,
     force: Force = False,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    files: ModelOptions,
+    run: RunOptions,
 ) -> None:
-    """Embed a text file, line by line.
+    """Write the vectors of all tokens of a text file.
 
-    Entry i of the output is line i of the input; an empty line is an empty entry. Read it with
-    elmox.open_vectors(OUTPUT)[i]. Killed at any moment, the same command goes on where it was.
+    Entry i of OUTPUT belongs to line i of INPUT; an empty line gives an empty entry. Read it with
+    elmox.open_vectors(OUTPUT)[i]. All layers are kept by default, so that they can be mixed later.
+    An interrupted command continues when it is run again.
     """
-    # oneDNN keeps the code that it compiled for the last thousand shapes, some 500 MB after a few
-    # million tokens; the last 64 serve as well. It asks when it is first used.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from elmox.elmo import Elmo
-    from elmox.text.lines import STDIN
+    from elmox.io.text_files import STDIN
     from elmox.vectors.embed import embed_file
 
-    elmo = Elmo.from_pretrained(
-        model,
-        options=options,
-        vocab=vocab,
-        token_embeddings=token_embeddings,
-        state=state.value,
-        device=device,
-        dtype=precision.value,
-    )
-    with nullcontext() if source == STDIN else resumable():  # nobody has the same stdin twice
+    elmo = files.load(model, run, precision, state)
+    with nullcontext() if input == STDIN else resumable():  # stdin cannot be read a second time
         summary = embed_file(
             elmo,
-            source,
+            input,
             output,
             layers=parse_layers(layers),
             dtype=dtype.value,
-            tokenized=tokenized,
+            tokenized=lines.tokenized,
             force=force,
             batch_tokens=batch_tokens,
-            show_progress_bar=sys.stderr.isatty(),
+            show_progress_bar=run.show_progress_bar,
         )
-    if as_json:
-        typer.echo(json.dumps({"output": str(output), **asdict(summary)}))
-        return
-    if summary.was_complete:
-        typer.echo(
-            f"elmox: {output} is complete: {summary.num_lines} lines, no work left", err=True
+    if run.as_json:
+        run.result({"output": str(output), **asdict(summary)}, "")
+    elif summary.was_complete:
+        run.log(f"{output} is complete: {summary.num_lines} lines, no work left")
+    else:
+        resumed = f" ({summary.num_resumed} from an earlier run)" if summary.num_resumed else ""
+        run.log(
+            f"{summary.num_lines} lines{resumed} in {output}; {summary.num_tokens} tokens in "
+            f"{summary.seconds:.1f} s, by {elmo.description}"
         )
-        return
-    resumed = f", {summary.num_resumed} of them from an earlier run" if summary.num_resumed else ""
-    typer.echo(
-        f"elmox: {summary.num_lines} lines{resumed} in {output}; {summary.num_tokens} tokens in "
-        f"{summary.seconds:.1f} s, by {elmo.description}",
-        err=True,
-    )
-
-
-def parse_layers(text: str) -> str | int | list[int]:
-    """`1` is a number, `0,2` a list, everything else a name."""
-    try:
-        numbers = [int(number) for number in text.split(",")]
-    except ValueError:
-        return text
-    return numbers[0] if len(numbers) == 1 else numbers

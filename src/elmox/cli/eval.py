@@ -1,108 +1,86 @@
-"""`elmox eval`: perplexity of a text and bits per character; or a fitted model's scores."""
+"""`elmox eval`: perplexity and bits per character of a text, or scores of a fitted task model."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import (
-    Device,
-    Json,
-    ModelPath,
-    Options,
-    Raw,
-    SoftmaxFile,
-    SoftmaxVocab,
+from elmox.cli.options import (
+    FILES_HELP,
+    LanguageModelOptions,
+    ModelArgument,
+    RunOptions,
     TaskElmo,
-    TokenFile,
-    Tokenized,
-    VocabFile,
+    TextOptions,
 )
+from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 
+@verb(
+    "elmox eval english-small text.txt",
+    "elmox eval runs/names/seed-0/model names.txt --json",
+)
 def command(
-    model: ModelPath,
+    model: ModelArgument,
     text: Annotated[
         str,
         typer.Argument(
-            metavar="TEXT",
-            help="For a language model: running text, or with --tokenized a tokenized sentence per "
-            "line; .jsonl with text or tokens; - for stdin. For a model of elmox fit: a file of "
-            "labeled data. Plain or compressed (.gz, .xz, .bz2).",
-            show_default=False,
+            help="For a language model: running text, .jsonl with text or tokens, or - for stdin. "
+            f"For a fitted task model: a file of labeled data. Files are {FILES_HELP}.",
         ),
     ],
-    tokenized: Tokenized = False,
-    raw: Raw = False,
-    softmax: SoftmaxFile = None,
-    softmax_vocab: SoftmaxVocab = None,
-    device: Device = None,
-    options: Options = None,
-    vocab: VocabFile = None,
-    token_embeddings: TokenFile = None,
     elmo: TaskElmo = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    files: LanguageModelOptions,
+    run: RunOptions,
 ) -> None:
-    """Evaluate a language model on a text, or a model of elmox fit on labeled data.
+    """Evaluate a language model on text, or a fitted task model on labeled data.
 
-    A language model's full-softmax perplexity, from left and right: sentences are read one after
-    the other and the LSTMs' state runs on, as in the paper. Bits per character make models of
-    different vocabularies comparable: words outside the vocabulary pay for being spelled.
+    A language model gets the perplexity of its full softmax, per direction and overall. As in the
+    paper, sentences are read one after the other and the LSTM state is carried over. Bits per
+    character can be compared between models of different vocabularies: words outside a vocabulary
+    cost what it takes to spell them.
     """
-    from elmox.elmo import Elmo
+    from elmox.io.text_files import check_text
     from elmox.tasks.model import is_task_model
-    from elmox.text.lines import STDIN, check_source, line_format, read_lines
 
     if is_task_model(Path(model)):
-        if tokenized or any((softmax, softmax_vocab, options, vocab, token_embeddings)):
+        if lines.tokenized or any(files.files().values()):
             raise ElmoxError(
-                f"{model} is a model of elmox fit: it is scored on labeled data, and takes no "
-                "option but --elmo, --device and --json"
+                f"{model} is a fitted task model: only --elmo, --device, --threads, --quiet and "
+                "--json apply to it"
             )
-        if text == STDIN:
-            raise ElmoxError(
-                f"{model} is a model of elmox fit: give a file of its task's labeled data, not "
-                "stdin: names tell the formats of such data apart"
-            )
-        _show_scores(model, Path(text), elmo, device, as_json)
+        _evaluate_task(model, text, elmo, run)
         return
     if elmo is not None:
-        raise ElmoxError(f"--elmo {elmo}: {model} is not a model of elmox fit, it needs no biLM")
-    check_source(text)
-    bilm = Elmo.from_pretrained(
-        model,
-        options=options,
-        vocab=vocab,
-        token_embeddings=token_embeddings,
-        softmax=softmax,
-        softmax_vocab=softmax_vocab,
-        device=device,
+        raise ElmoxError(f"--elmo {elmo}: {model} is not a fitted task model, leave out the option")
+    check_text(text)
+    bilm = files.load(model, run)
+    sentences = lines.sentences(text, bilm.tokenize)
+    values = bilm.evaluate(sentences, show_progress_bar=run.show_progress_bar).to_dict()
+    run.result(
+        values,
+        (
+            f"{name.removeprefix('num_').replace('_', ' '):<29}{_shown(name, value)}"
+            for name, value in values.items()
+        ),
     )
-    lines = read_lines(text, line_format(text, tokenized), bilm.tokenize)
-    sentences = (sentence for line in lines for sentence in line.sentences)
-    facts = bilm.evaluate(sentences, show_progress_bar=sys.stderr.isatty()).to_dict()
-    if as_json:
-        typer.echo(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        typer.echo(f"{name.removeprefix('num_').replace('_', ' '):<29}{_shown(name, value)}")
 
 
-def _show_scores(
-    model: str, data: Path, elmo: str | None, device: str | None, as_json: bool
-) -> None:
+def _evaluate_task(model: str, data: str, elmo: str | None, run: RunOptions) -> None:
+    from elmox.io.text_files import STDIN
     from elmox.tasks.metrics.shown import shown_score
     from elmox.tasks.predictor import TaskPredictor
 
-    scores = TaskPredictor.load(model, elmo=elmo, device=device).score(data)
-    if as_json:
-        typer.echo(json.dumps(scores))
-        return
-    for name, value in scores.items():
-        typer.echo(f"{name:<29}{shown_score(value)}")
+    if data == STDIN:
+        raise ElmoxError(
+            f"{model} is a fitted task model: give a file of labeled data, not stdin, because the "
+            "format is recognized by the file's name"
+        )
+    scores = TaskPredictor.load(model, elmo=elmo, device=run.device).score(Path(data))
+    run.result(scores, (f"{name:<29}{shown_score(value)}" for name, value in scores.items()))
 
 
 def _shown(name: str, value: Any) -> str:

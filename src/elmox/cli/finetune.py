@@ -1,7 +1,5 @@
-"""`elmox finetune`: a finished biLM goes on learning on the text of a domain."""
+"""`elmox finetune`: continue the training of a biLM on the text of a domain."""
 
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,72 +9,82 @@ from typing import Annotated
 import typer
 
 from elmox.cli.interruption import RESUME, resumable
-from elmox.cli.model_options import (
-    Device,
-    Json,
-    ModelPath,
-    Options,
-    Raw,
-    SoftmaxFile,
-    SoftmaxVocab,
-    Tokenized,
-    VocabFile,
+from elmox.cli.options import (
+    FILES_HELP,
+    LanguageModelOptions,
+    ModelArgument,
+    OutDirectory,
+    RunOptions,
+    TextOptions,
 )
+from elmox.cli.verb import verb
 from elmox.errors import Argument, ArgumentError, NothingHeldOut
 
 
+@verb(
+    "elmox finetune english-small domain.txt --out runs/domain --hold-out 2",
+    "elmox finetune weights.hdf5 domain.txt --out runs/legacy --hold-out 2 --min-count 1",
+)
 def command(
-    model: ModelPath,
+    model: ModelArgument,
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Files of the domain, or patterns.")
+        list[str],
+        typer.Argument(
+            metavar="TEXT...",
+            help=f"Files or patterns of the domain's text, {FILES_HELP}. A blank line ends a "
+            "document.",
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="The directory to make.", show_default=False)],
-    tokenized: Tokenized = False,
-    raw: Raw = False,
-    valid: Annotated[list[str] | None, typer.Option(help="Held-out files.")] = None,
+    out: OutDirectory,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Held-out text, as TEXT. May be repeated."),
+    ] = None,
     hold_out: Annotated[
         int,
         typer.Option(
-            metavar="N",
             min=0,
-            help="Hold every N-th document out, where no --valid is given; 0 for none, then "
-            "perplexity before and after is not known.",
+            help="Hold out every N-th document if there is no --valid; 0 for none, which leaves "
+            "the perplexity before and after unknown.",
         ),
     ] = 10,
-    options: Options = None,
-    vocab: VocabFile = None,
-    softmax: SoftmaxFile = None,
-    softmax_vocab: SoftmaxVocab = None,
     new_vocab: Annotated[
-        bool, typer.Option("--new-vocab", help="Predict the domain's own words.")
+        bool, typer.Option("--new-vocab", help="Predict the words of the domain.")
     ] = False,
-    vocab_size: Annotated[int | None, typer.Option(help="Most words of a new vocabulary.")] = None,
-    min_count: Annotated[int | None, typer.Option(help="Least count of its words.")] = None,
-    epochs: Annotated[float, typer.Option(help="With everything in training.")] = 1,
+    vocab_size: Annotated[
+        int | None, typer.Option(help="Maximum size of a new vocabulary.")
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option(help="Minimum count of a word in a new vocabulary.")
+    ] = None,
+    epochs: Annotated[float, typer.Option(help="Epochs in which all weights are trained.")] = 1,
     softmax_epochs: Annotated[
-        float, typer.Option(help="Before that, with only a new softmax in training.")
+        float, typer.Option(help="Epochs before that, in which only a new softmax is trained.")
     ] = 3,
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-4,
     hdf5: Annotated[
-        Path | None, typer.Option(help="Write the result in AI2's format as well.")
+        Path | None,
+        typer.Option(help="Also write the result to this file in AI2's format."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the same command was interrupted.")
+        bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")
     ] = False,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    files: LanguageModelOptions,
+    run: RunOptions,
 ) -> None:
-    """Fine-tune a biLM on a domain's text; reports held-out perplexity before and after.
+    """Fine-tune a biLM on the text of a domain.
 
-    OUT/model is the better one of the fine-tuned model and the one it started from. A model without
-    a softmax gets a new one, which is trained first while the other weights are frozen.
+    Prints the held-out perplexity before and after. DIR/model is the better of the two models. A
+    model without a softmax gets a new one, which is trained first while all other weights are
+    frozen.
     """
-    from elmox.pretrained.load import load_checkpoint
     from elmox.training.corpus.prepare import PrepareOptions
     from elmox.training.finetune import FinetuneOptions, finetune
 
     preparing = PrepareOptions(
-        tokenized=tokenized,
+        tokenized=lines.tokenized,
         valid=tuple(valid or ()),
         hold_out=None if valid or hold_out == 0 else hold_out,
         vocab_size=vocab_size,
@@ -86,32 +94,28 @@ def command(
         new_vocab=new_vocab, epochs=epochs, softmax_epochs=softmax_epochs, lr=lr
     )
     with resumable(RESUME), _hold_out_advice():
-        found = finetune(
-            load_checkpoint(model, options, vocab, softmax=softmax, softmax_vocab=softmax_vocab),
+        report = finetune(
+            files.load_checkpoint(model),
             texts,
             out,
             prepare=preparing,
             options=training,
             hdf5=hdf5,
             resume=resume,
-            device=device,
-            log=lambda message: typer.echo(f"elmox: {message}", err=True),
-            show_progress_bar=sys.stderr.isatty(),
+            device=run.device,
+            log=run.log,
+            show_progress_bar=run.show_progress_bar,
         )
-    if found.signal is not None:
-        typer.echo("elmox: stopped: go on with --resume", err=True)
-        raise typer.Exit(128 + found.signal)
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-    else:
-        typer.echo(f"perplexity before {_number(found.before)}, after {_number(found.after)}")
-        if not found.improved:
-            typer.echo(
-                "elmox: the perplexity did not fall, so the result is the model it started from: "
-                "lower --lr, or give more text",
-                err=True,
-            )
-        typer.echo(f"{out / 'model'}")
+    if report.signal is not None:
+        run.log(f"stopped; {RESUME}")
+        raise typer.Exit(128 + report.signal)
+    if not report.improved:
+        run.log(
+            "the perplexity did not fall, so the result is the model it started from: lower --lr, "
+            "or give more text"
+        )
+    perplexity = f"perplexity before {_number(report.before)}, after {_number(report.after)}"
+    run.result(asdict(report), [perplexity, str(out / "model")])
 
 
 @contextmanager

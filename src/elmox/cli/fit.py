@@ -1,6 +1,5 @@
 """`elmox fit`: a task's model from labeled data, on top of a biLM."""
 
-import json
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -9,22 +8,9 @@ from typing import Annotated
 import typer
 
 from elmox.cli.interruption import resumable
-from elmox.cli.model_options import Device, Json
-from elmox.cli.task_options import (
-    Cache,
-    DevFile,
-    ElmoModel,
-    RecipeFile,
-    Seeds,
-    Task,
-    TaskSettings,
-    TestFile,
-    TrainFile,
-    check_data,
-    chosen_recipe,
-    open_session,
-    setting,
-)
+from elmox.cli.options import OutDirectory, RunOptions
+from elmox.cli.task_options import FitOptions, TaskArgument, setting
+from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 
@@ -37,14 +23,14 @@ class PlaceName(StrEnum):
     both = "both"
 
 
+@verb(
+    "elmox fit ner --train names.txt --dev names.txt --out runs/names-2 --set fit.epochs=2",
+    "elmox fit ner --train names.txt --dev names.txt --out runs/plain --elmo none "
+    "--set fit.epochs=1",
+)
 def command(
-    task: Task,
-    train: TrainFile,
-    dev: DevFile,
-    out: Annotated[Path, typer.Option(help="The run's directory.", show_default=False)],
-    test: TestFile = None,
-    recipe: RecipeFile = None,
-    elmo: ElmoModel = None,
+    task: TaskArgument,
+    out: OutDirectory,
     layers: Annotated[
         str | None, typer.Option(help="mix (the default), top, or one layer's number.")
     ] = None,
@@ -66,15 +52,11 @@ def command(
     ] = False,
     vectors: Annotated[
         Path | None,
-        typer.Option(
-            help="Static word vectors too, GloVe's or word2vec's text.", show_default=False
-        ),
+        typer.Option(help="Static word vectors too, GloVe's or word2vec's text."),
     ] = None,
-    seeds: Seeds = 1,
-    settings: TaskSettings = None,
-    cache: Cache = None,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    data: FitOptions,
+    run: RunOptions,
 ) -> None:
     """Fit a task's model on labeled data.
 
@@ -85,31 +67,22 @@ def command(
     are learned, but for --finetune. An interrupted fit goes on when the same command is given
     again.
     """
-    check_data(train, dev, test)
-    changes = list(settings or ())
-    if vectors is not None:
-        changes.append(setting("words", "vectors", str(vectors)))
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
-        raise ElmoxError(f"--layers {layers}: expected mix, top, or a layer's number")
-    number = int(layers) if layers is not None and layers.isdecimal() else layers
-    chosen = chosen_recipe(
-        recipe,
-        changes,
-        model=elmo,
-        layers=number,
+        raise ElmoxError(f"--layers {layers}: expected mix, top, or the index of a layer")
+    recipe = data.read_recipe(
+        *([] if vectors is None else [setting("words", "vectors", str(vectors))]),
+        layers=int(layers) if layers is not None and layers.isdecimal() else layers,
         place=place,
         penalty=penalty,
-        finetune=finetune or None,  # else the recipe's word counts
+        finetune=finetune or None,  # otherwise the recipe decides
     )
-    if not chosen.elmo.is_used and (layers or place or penalty is not None):
+    if not recipe.elmo.is_used and (layers or place or penalty is not None):
         raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
     with resumable():
-        session = open_session(task, train, dev, test, device, cache)
-        found = session.fit(chosen, out, num_seeds=seeds)
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-        return
-    for part, mean in found.mean.items():
-        spread = f" +- {found.deviation[part]:.2f} over {seeds} seeds" if seeds > 1 else ""
-        typer.echo(f"{part} {found.metric} {mean:.2f}{spread}")
-    typer.echo(f"model {found.best.model}")
+        session = data.open_session(task, run)
+        scores = session.fit(recipe, out, num_seeds=data.seeds)
+    rows = []
+    for part, mean in scores.mean.items():
+        several = f" +- {scores.deviation[part]:.2f} over {data.seeds} seeds"
+        rows.append(f"{part} {scores.metric} {mean:.2f}{several if data.seeds > 1 else ''}")
+    run.result(asdict(scores), [*rows, f"model {scores.best.model}"])

@@ -1,44 +1,41 @@
-"""`elmox info`: what a checkpoint is."""
+"""`elmox info`: format, architecture, size and contents of a model."""
 
-import json
 from typing import Any, cast
 
-import typer
-
-from elmox.cli.model_options import Json, ModelPath, Options, TokenFile, VocabFile
+from elmox.cli.options import ModelArgument, ModelOptions, PrintOptions
+from elmox.cli.verb import verb
 from elmox.config import BUNDLED
 
 
-def command(
-    model: ModelPath = BUNDLED,
-    options: Options = None,
-    vocab: VocabFile = None,
-    token_embeddings: TokenFile = None,
-    as_json: Json = False,
-) -> None:
-    """Log what a model is, the one that comes with elmox where none is given.
+@verb(
+    "elmox info",
+    "elmox info weights.hdf5 --json",
+)
+def command(model: ModelArgument = BUNDLED, *, files: ModelOptions, show: PrintOptions) -> None:
+    """Print the format, architecture, size and contents of a model.
 
-    Format, architecture, size, what is stored with it.
+    Without an argument: of the model that comes with elmox.
     """
-    facts = _facts(model, options, vocab, token_embeddings)
-    if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
-        return
-    for name, value in facts.items():
-        if name != "config":
-            typer.echo(f"{name.replace('_', ' '):<18}{_shown(value)}")
+    facts = _facts(model, files)
+    show.result(
+        facts,
+        (
+            f"{name.replace('_', ' '):<18}{_shown(value)}"
+            for name, value in facts.items()
+            if name != "config"
+        ),
+    )
 
 
-def _facts(model: str, options: Any, vocab: Any, token_embeddings: Any) -> dict[str, Any]:
+def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
     import torch
 
     from elmox.elmo import default_device
     from elmox.kernels.paths import paths
     from elmox.model.checkpoint import build_bilm, build_indexer
     from elmox.model.lstm import LstmLayer
-    from elmox.pretrained.load import load_checkpoint
 
-    checkpoint = load_checkpoint(model, options, vocab, token_embeddings)
+    checkpoint = files.load_checkpoint(model)
     build_indexer(checkpoint, model)
     bilm = build_bilm(checkpoint, model)
     layer = cast(LstmLayer, bilm.lstm[0])

@@ -1,15 +1,15 @@
-"""Ctrl-C: one line that says so, and how to go on where the work is not lost."""
+"""Ctrl-C: one line on stderr, which also names how to continue where no work is lost."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-AGAIN = "run the same command again to go on"
-RESUME = "go on with --resume"
+AGAIN = "run the same command again to continue"
+RESUME = "continue with --resume"
 
 
 @contextmanager
 def resumable(how: str = AGAIN) -> Iterator[None]:
-    """Work that a later run takes up where an interruption left it; `how` is what to tell."""
+    """Mark work that a later run continues; `how` is the advice for the user."""
     try:
         yield
     except KeyboardInterrupt as error:

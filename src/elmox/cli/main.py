@@ -1,16 +1,16 @@
 """The command line: one file per verb, one line per error.
 
-Nothing here imports torch: `elmox --help` must answer at once. Data goes to stdout, progress and
+Nothing here imports torch: `elmox --help` must be immediate. Data goes to stdout, progress and
 messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
 import os
 import signal
 import sys
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
 
 from elmox import __version__
 from elmox.cli import (
@@ -30,21 +30,43 @@ from elmox.cli import (
     tag,
     train,
 )
-from elmox.cli import eval as cli_eval
+from elmox.cli import eval as eval_
 from elmox.cli.flags import error_message
+from elmox.cli.help import WIDTH, VerbGroup
+from elmox.cli.verb import Verb
 from elmox.errors import ElmoxError
 
+VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
+    "Vectors": {"embed": embed.command, "neighbors": neighbors.command},
+    "Language model": {
+        "predict": predict.command,
+        "score": score.command,
+        "eval": eval_.command,
+    },
+    "Tasks": {"fit": fit.command, "tag": tag.command, "ablate": ablate.command},
+    "Training": {
+        "prepare": prepare.command,
+        "plan": plan.command,
+        "train": train.command,
+        "finetune": finetune.command,
+    },
+    "Models": {"info": info.command, "convert": convert.command},
+    "Measurements": {"probe": probe.app, "bench": bench.app},
+}
 
-class _Verbs(TyperGroup):
-    """The verbs; typer would turn Ctrl-C into an exit code before `run` sees it."""
 
-    def invoke(self, ctx: Any) -> Any:  # a `click.Context`, or a `typer.Context`: versions differ
+class _Verbs(VerbGroup):
+    """The verbs. Typer would turn Ctrl-C into an exit code before `run` sees it."""
+
+    sections: ClassVar = {heading: tuple(verbs) for heading, verbs in VERBS.items()}
+
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends everything at once
-            how = "".join(f"; {text}" for text in error.args)  # see `interruption`
-            typer.echo(f"elmox: interrupted{how}", err=True)
+            advice = "".join(f"; {text}" for text in error.args)  # see `interruption`
+            typer.echo(f"elmox: interrupted{advice}", err=True)
             raise typer.Exit(130) from None
 
 
@@ -56,28 +78,19 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": WIDTH},
 )
-app.command("embed")(embed.command)
-app.command("info")(info.command)
-app.command("convert")(convert.command)
-app.command("prepare")(prepare.command)
-app.command("plan")(plan.command)
-app.command("train")(train.command)
-app.command("finetune")(finetune.command)
-app.command("eval")(cli_eval.command)
-app.command("score")(score.command)
-app.command("predict")(predict.command)
-app.command("fit")(fit.command)
-app.command("tag")(tag.command)
-app.command("ablate")(ablate.command)
-app.command("neighbors")(neighbors.command)
-app.command("neighbours", hidden=True)(neighbors.command)  # its former spelling
-app.add_typer(probe.app, name="probe")
-app.add_typer(bench.app, name="bench")
+for _verbs in VERBS.values():
+    for _name, _verb in _verbs.items():
+        if isinstance(_verb, Verb):
+            _verb.add_to(app, _name)
+        else:
+            app.add_typer(_verb, name=_name)
+neighbors.command.add_to(app, "neighbours", hidden=True)  # its former spelling
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"elmox {__version__}")
         raise typer.Exit
 
@@ -85,16 +98,19 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options before the verb."""
 
 
 def run() -> None:
-    """Run the command line and leave with the right exit code."""
+    """Run the command line and exit with the right code."""
     try:
-        app()
+        app(prog_name="elmox")
     except ElmoxError as error:
         _fail(error_message(error))
     except OSError as error:
@@ -105,7 +121,7 @@ def run() -> None:
 
 
 def _fail(message: str) -> None:
-    """One line on stderr, exit code 1; the traceback too where ELMOX_DEBUG is set."""
+    """Print one line on stderr and exit with code 1; with ELMOX_DEBUG, print the traceback."""
     if os.environ.get("ELMOX_DEBUG"):
         raise
     typer.echo(f"elmox: {' '.join(message.split())}", err=True)

@@ -1,116 +1,101 @@
-"""`elmox neighbors`: what is nearest to a word of a sentence, in context and without it."""
+"""`elmox neighbors`: the nearest neighbors of a word, in context and without context."""
 
-import json
-import os
-import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.embed import parse_layers
-from elmox.cli.model_options import (
-    Device,
-    Json,
-    ModelPath,
-    Options,
-    Raw,
-    TextFile,
-    TokenFile,
-    Tokenized,
-    VocabFile,
+from elmox.cli.options import (
+    LayersOption,
+    ModelArgument,
+    ModelOptions,
+    RunOptions,
+    TextArgument,
+    TextOptions,
+    parse_layers,
 )
+from elmox.cli.verb import verb
 
 if TYPE_CHECKING:
     from elmox.probes.neighbors import Neighbors
 
 
+@verb(
+    'elmox neighbors english-small text.txt "I will buy you a present." --word present',
+    'elmox neighbors english-small text.txt "A present for you" --word present --same-word -k 3',
+)
 def command(
-    model: ModelPath,
-    text: TextFile,
+    model: ModelArgument,
+    text: TextArgument,
     sentence: Annotated[
         str,
-        typer.Argument(
-            help='A sentence: "The actors left before the play was over."',
-            show_default=False,
-        ),
+        typer.Argument(help="A sentence that contains the word."),
     ],
-    word: Annotated[
-        str, typer.Option(help="The word of the sentence in question.", show_default=False)
-    ],
+    word: Annotated[str, typer.Option(metavar="WORD", help="The word.")],
     occurrence: Annotated[
-        int, typer.Option(help="Which one, where the sentence has it several times.", min=1)
+        int, typer.Option(help="Which occurrence of the word in the sentence, from 1.", min=1)
     ] = 1,
-    layer: Annotated[
-        str, typer.Option(help="Whose vectors: top, average, mix, mix:NAME, or a number.")
-    ] = "top",
-    k: Annotated[int, typer.Option("-k", help="How many neighbors of each kind.", min=1)] = 5,
+    layers: LayersOption = "top",
+    k: Annotated[int, typer.Option("-k", help="Number of neighbors per list.", min=1)] = 5,
     same_word: Annotated[
         bool,
         typer.Option(
-            "--same-word/--any-word",
-            help="Only the same word (in any case) in other sentences: far quicker.",
+            "--same-word",
+            help="Search only other occurrences of the word, in any case: much faster.",
         ),
     ] = False,
-    tokenized: Tokenized = False,
-    raw: Raw = False,
-    device: Device = None,
-    options: Options = None,
-    vocab: VocabFile = None,
-    token_embeddings: TokenFile = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    files: ModelOptions,
+    run: RunOptions,
 ) -> None:
-    """Find the nearest neighbors of a word in a sentence, by cosine, over a text of yours.
+    """Print the nearest neighbors of a word in a text, by cosine.
 
-    First those in context: words in other sentences of the text, one a sentence, with their
-    similarity, the sentence behind them and the word in it in [brackets]. Then, for comparison, the
-    neighbors of the word by itself (layer 0) among the text's distinct words. The sentence itself
-    is left out where the text has it; sentences that the text repeats come once.
+    The first list has words in context: at most one per sentence of TEXT, with similarity, word and
+    sentence, in which the word is in [brackets]. The second list has the neighbors of the word
+    without context (layer 0) among the distinct words of TEXT. SENTENCE itself is left out, and
+    repeated sentences count once.
     """
-    # A text of gigabytes has batches of many shapes; see `elmox embed`.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from elmox.elmo import Elmo
+    from elmox.io.text_files import check_text
     from elmox.probes.neighbors import find_neighbors, find_word
-    from elmox.text.lines import check_source, line_format, read_lines
 
-    check_source(text)
-    elmo = Elmo.from_pretrained(
-        model, options=options, vocab=vocab, token_embeddings=token_embeddings, device=device
-    )
-    tokens = sentence.split() if tokenized else elmo.tokenize(sentence)
+    check_text(text)
+    elmo = files.load(model, run)
+    tokens = sentence.split() if lines.tokenized else elmo.tokenize(sentence)
     position = find_word(tokens, word, occurrence)
-    lines = read_lines(text, line_format(text, tokenized), elmo.tokenize)
-    found = find_neighbors(
+    neighbors = find_neighbors(
         elmo,
         tokens,
         position,
-        (own for line in lines for own in line.sentences),
-        layer=parse_layers(layer),
+        lines.sentences(text, elmo.tokenize),
+        layers=parse_layers(layers),
         k=k,
         same_word=same_word,
-        show_progress_bar=sys.stderr.isatty(),
+        show_progress_bar=run.show_progress_bar,
     )
-    if as_json:
-        asked = {"sentence": tokens, "position": position, "word": word, "layer": layer}
-        typer.echo(json.dumps({**asked, **_values(found)}, ensure_ascii=False))
-        return
-    typer.echo(f"in context, layer {layer}: {marked(tokens, position)}")
-    for near in found.in_context:
-        shown = marked(near.sentence, near.position)
-        typer.echo(f"{near.similarity:.4f}\t{near.word}\t{shown}")
-    typer.echo(f"\nwithout context: {word}")
-    for alike in found.context_free:
-        typer.echo(f"{alike.similarity:.4f}\t{alike.word}")
+    query = {"sentence": tokens, "position": position, "word": word, "layers": layers}
+    heading = f"in context, layers {layers}: {_marked(tokens, position)}"
+    run.result({**query, **_values(neighbors)}, [heading, *_rows(neighbors, word)])
 
 
-def marked(sentence: "list[str] | tuple[str, ...]", position: int) -> str:
-    """A sentence with one of its words in brackets."""
+def _rows(neighbors: "Neighbors", word: str) -> Iterator[str]:
+    for near in neighbors.in_context:
+        yield f"{near.similarity:.4f}\t{near.word}\t{_marked(near.sentence, near.position)}"
+    yield ""
+    yield f"without context: {word}"
+    for alike in neighbors.context_free:
+        yield f"{alike.similarity:.4f}\t{alike.word}"
+
+
+def _marked(sentence: Sequence[str], position: int) -> str:
+    """Return a sentence with one of its words in brackets."""
     before, after = sentence[:position], sentence[position + 1 :]
     return " ".join([*before, f"[{sentence[position]}]", *after])
 
 
-def _values(found: "Neighbors") -> "dict[str, object]":
-    values = asdict(found)
-    for near, own in zip(values["in_context"], found.in_context, strict=True):
-        near["word"] = own.word
+def _values(neighbors: "Neighbors") -> dict[str, Any]:
+    values = asdict(neighbors)
+    for near, neighbor in zip(values["in_context"], neighbors.in_context, strict=True):
+        near["word"] = neighbor.word
     return values

@@ -1,14 +1,19 @@
-"""`elmox plan`: what a recipe will cost."""
+"""`elmox plan`: memory and time that training a recipe takes."""
 
-import json
 import math
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmox.cli.model_options import Device, Json
-from elmox.cli.train import RecipePath, Settings
+from elmox.cli.options import RunOptions, Settings
+from elmox.cli.train import RecipeArgument
+from elmox.cli.verb import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from elmox.training.plan import Plan
 
 
 def _above_zero(value: float) -> float:
@@ -17,55 +22,65 @@ def _above_zero(value: float) -> float:
     return value
 
 
+@verb(
+    "elmox plan recipes/tiny.toml --seconds 1",
+    "elmox plan recipes/tiny.toml --seconds 1 --devices 8 --bandwidth 300",
+)
 def command(
-    recipe: RecipePath,
+    recipe: RecipeArgument,
     settings: Settings = None,
     devices: Annotated[
         list[int] | None,
-        typer.Option(help="Compute for so many devices too. May be repeated.", min=1),
+        typer.Option(help="Also compute the time on N devices. May be repeated.", min=1),
     ] = None,
     bandwidth: Annotated[
         float,
         typer.Option(
-            help="Between devices, in GB/s: 300 NVLink, 25 PCIe, 1.2 10-GbE.", callback=_above_zero
+            help="GB/s between devices: 300 for NVLink, 25 for PCIe, 1.2 for 10-GbE.",
+            callback=_above_zero,
         ),
     ] = 25.0,
     seconds: Annotated[
         float, typer.Option(help="How long to measure.", callback=_above_zero)
     ] = 5.0,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    run: RunOptions,
 ) -> None:
-    """Parameters, memory and time of a recipe, measured in a few steps on the device at hand.
+    """Estimate the memory and the time that training a recipe takes.
 
-    Time is that of training alone: evaluations on held-out text and checkpoints come on top.
+    Measures a few steps on this device. Evaluations and checkpoints are not included.
     """
-    from elmox.io.progress import duration
     from elmox.training.plan import plan
     from elmox.training.recipe import read_recipe
 
-    found = plan(read_recipe(recipe, settings or ()), device=device, seconds=seconds)
-    several = {n: found.seconds_on(n, bandwidth * 1e9) for n in devices or ()}
-    if as_json:
-        values = {**asdict(found), "total_seconds": found.total_seconds}
-        typer.echo(json.dumps({**values, "seconds_on": several}))
-        return
-    peak = "" if found.peak_bytes is None else f", {_size(found.peak_bytes)} measured at most"
-    lines = [
-        f"parameters   {found.num_body:,} in the biLM, {found.num_softmax:,} in the softmax",
-        f"memory       {_size(found.weight_bytes)} for weights, gradients and optimizer, about "
-        f"{_size(found.activation_bytes)} for the LSTMs' activations{peak}",
-        f"text         {found.num_steps:,} steps of {found.tokens_per_step:,} tokens, "
-        f"{found.num_epochs:g} epochs",
-        f"time         {found.tokens_per_second:,.0f} tokens/s on {found.device}: "
-        f"{duration(found.total_seconds)}, evaluations not included",
-    ]
-    for number, total in several.items():
-        exchanged = f"{_size(found.exchanged_bytes)} exchanged a step at {bandwidth:g} GB/s"
-        lines.append(f"on {number:<9} {duration(total)}, with {exchanged} (computed)")
-    if several:
-        lines.append("computed by  step / N + 2 (N - 1) / N * bytes exchanged / bandwidth")
-    typer.echo("\n".join(lines))
+    measured = plan(read_recipe(recipe, settings or ()), device=run.device, seconds=seconds)
+    times = {n: measured.seconds_on(n, bandwidth * 1e9) for n in devices or ()}
+    values = {**asdict(measured), "total_seconds": measured.total_seconds, "seconds_on": times}
+    run.result(values, _rows(measured, times, bandwidth))
+
+
+def _rows(plan: "Plan", times: dict[int, float], bandwidth: float) -> "Iterator[str]":
+    from elmox.io.progress import duration
+
+    peak = "" if plan.peak_bytes is None else f", {_size(plan.peak_bytes)} measured at most"
+    yield f"parameters   {plan.num_body:,} in the biLM, {plan.num_softmax:,} in the softmax"
+    yield (
+        f"memory       {_size(plan.weight_bytes)} for weights, gradients and optimizer, about "
+        f"{_size(plan.activation_bytes)} for LSTM activations{peak}"
+    )
+    yield (
+        f"text         {plan.num_steps:,} steps of {plan.tokens_per_step:,} tokens, "
+        f"{plan.num_epochs:g} epochs"
+    )
+    yield (
+        f"time         {plan.tokens_per_second:,.0f} tokens/s on {plan.device}: "
+        f"{duration(plan.total_seconds)}, evaluations not included"
+    )
+    for number, seconds in times.items():
+        exchanged = f"{_size(plan.exchanged_bytes)} exchanged per step at {bandwidth:g} GB/s"
+        yield f"on {number:<9} {duration(seconds)}, with {exchanged} (computed)"
+    if times:
+        yield "computed by  step / N + 2 (N - 1) / N * bytes exchanged / bandwidth"
 
 
 def _size(num_bytes: float) -> str:

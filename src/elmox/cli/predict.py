@@ -1,80 +1,57 @@
-"""`elmox predict`: the likeliest words at a place of a sentence."""
+"""`elmox predict`: the most likely words in the gap of a sentence."""
 
-import json
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from elmox.cli.model_options import (
-    Device,
-    Json,
-    ModelPath,
-    Options,
-    Raw,
-    SoftmaxFile,
-    SoftmaxVocab,
-    TokenFile,
-    Tokenized,
-    VocabFile,
-)
+from elmox.cli.options import LanguageModelOptions, ModelArgument, RunOptions, TextOptions
+from elmox.cli.verb import verb
 
 
 class Direction(StrEnum):
-    """Which words are looked at."""
+    """The context that is used."""
 
     both = "both"
     left = "left"
     right = "right"
 
 
+@verb(
+    'elmox predict english-small "I will buy you a ___."',
+    'elmox predict english-small "I will buy you a ___." -k 3 --direction left',
+)
 def command(
-    model: ModelPath,
+    model: ModelArgument,
     sentence: Annotated[
         str,
         typer.Argument(
-            help='A sentence with a gap ___: "I will buy you a ___."',
-            show_default=False,
+            help='A sentence with a gap: "I will buy you a ___."',
         ),
     ],
-    k: Annotated[int, typer.Option("-k", help="How many words.", min=1)] = 10,
+    k: Annotated[int, typer.Option("-k", help="Number of words.", min=1)] = 10,
     direction: Annotated[
-        Direction, typer.Option(help="Look at the words to its left, to its right, or at both.")
+        Direction, typer.Option(help="Use the words left of the gap, right of it, or both.")
     ] = Direction.both,
     position: Annotated[
-        int | None, typer.Option(help="The place, counted from 0, instead of ___.", min=0)
+        int | None,
+        typer.Option(help="Index of the token to predict, from 0, in place of the gap.", min=0),
     ] = None,
-    tokenized: Tokenized = False,
-    raw: Raw = False,
-    softmax: SoftmaxFile = None,
-    softmax_vocab: SoftmaxVocab = None,
-    device: Device = None,
-    options: Options = None,
-    vocab: VocabFile = None,
-    token_embeddings: TokenFile = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    files: LanguageModelOptions,
+    run: RunOptions,
 ) -> None:
-    """Predict a word: the likeliest ones and their probabilities, a line each.
+    """Print the most likely words in the gap of a sentence, with their probabilities.
 
-    With both directions, the two probabilities of each word are multiplied and divided by its
-    frequency. <S>, </S> and <UNK> are left out: the probabilities of all other words sum to 1.
+    With both directions, the two probabilities of each word are multiplied and divided by the
+    frequency of the word. <S>, </S> and <UNK> are left out: the probabilities of all other words
+    sum to 1.
     """
-    from elmox.elmo import Elmo
-
-    elmo = Elmo.from_pretrained(
-        model,
-        options=options,
-        vocab=vocab,
-        token_embeddings=token_embeddings,
-        softmax=softmax,
-        softmax_vocab=softmax_vocab,
-        device=device,
+    elmo = files.load(model, run)
+    text = sentence.split() if lines.tokenized else sentence
+    predictions = elmo.predict(text, position, k, direction.value)
+    run.result(
+        [prediction._asdict() for prediction in predictions],
+        (f"{prediction.probability:.6f}\t{prediction.word}" for prediction in predictions),
     )
-    text = sentence.split() if tokenized else sentence
-    found = elmo.predict(text, position, k, direction.value)
-    if as_json:
-        words = [{"word": word, "probability": probability} for word, probability in found]
-        typer.echo(json.dumps(words, ensure_ascii=False))
-        return
-    for word, probability in found:
-        typer.echo(f"{probability:.6f}\t{word}")

@@ -1,13 +1,7 @@
-"""`elmox probe`: what each layer of a model knows."""
+"""`elmox probe`: what each layer of a model encodes."""
 
-import typer
+from elmox.cli.probe_pos import command as pos
+from elmox.cli.probe_wsd import command as wsd
+from elmox.cli.verb import verb_group
 
-from elmox.cli import probe_pos, probe_wsd
-
-app = typer.Typer(
-    help="Measure what each layer knows, by simple means on labeled text.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.command("pos")(probe_pos.command)
-app.command("wsd")(probe_wsd.command)
+app = verb_group("Measure what each layer encodes, with simple probes.", {"pos": pos, "wsd": wsd})

@@ -1,88 +1,72 @@
-"""`elmox score`: log-probabilities of sentences and of their words."""
+"""`elmox score`: log-probabilities of sentences and of their tokens."""
 
-import json
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import (
-    Device,
-    Json,
-    ModelPath,
-    Options,
-    Raw,
-    SoftmaxFile,
-    SoftmaxVocab,
-    TextFile,
-    TokenFile,
-    Tokenized,
-    VocabFile,
+from elmox.cli.options import (
+    LanguageModelOptions,
+    ModelArgument,
+    RunOptions,
+    TextArgument,
+    TextOptions,
 )
+from elmox.cli.verb import verb
 
 if TYPE_CHECKING:
     from elmox.inference.language_model import SentenceScore
 
-LINES_AT_ONCE = 1024
+_CHUNK_LINES = 1024
 
 
+@verb(
+    "elmox score english-small text.txt",
+    "elmox score english-small text.txt --tokens",
+)
 def command(
-    model: ModelPath,
-    text: TextFile,
+    model: ModelArgument,
+    text: TextArgument,
     tokens: Annotated[
         bool,
-        typer.Option("--tokens", help="A line for every token, a blank one between sentences."),
+        typer.Option("--tokens", help="Print one line per token, and a blank line per sentence."),
     ] = False,
-    tokenized: Tokenized = False,
-    raw: Raw = False,
-    softmax: SoftmaxFile = None,
-    softmax_vocab: SoftmaxVocab = None,
-    device: Device = None,
-    options: Options = None,
-    vocab: VocabFile = None,
-    token_embeddings: TokenFile = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    files: LanguageModelOptions,
+    run: RunOptions,
 ) -> None:
-    """Score sentences: natural log-probability, perplexity and the sentence, between tabs.
+    """Print the log-probability and the perplexity of each sentence.
 
-    A sentence is scored by itself, from the left and from the right; its log-probability is the
-    mean of both. An empty line stays one. With --tokens: token, log-probability given its left,
-    given its right, and "unknown" where it is outside the vocabulary and was scored as <UNK>.
+    Each sentence is scored on its own. Its log-probability (natural logarithm) is the mean of both
+    directions. An empty line stays empty. With --tokens the columns are token, log-probability
+    given the left context, the same given the right context, and "unknown" for a token outside the
+    vocabulary, which is scored as <UNK>.
     """
-    from elmox.elmo import Elmo
-    from elmox.text.lines import check_source, line_format, read_lines
+    from elmox.io.text_files import check_text
+    from elmox.text.lines import read_lines
 
-    check_source(text)
-    elmo = Elmo.from_pretrained(
-        model,
-        options=options,
-        vocab=vocab,
-        token_embeddings=token_embeddings,
-        softmax=softmax,
-        softmax_vocab=softmax_vocab,
-        device=device,
-    )
-    lines = read_lines(text, line_format(text, tokenized), elmo.tokenize)
+    check_text(text)
+    elmo = files.load(model, run)
+    entries = read_lines(text, lines.line_format(text), elmo.tokenize)
     number = 0
-    while chunk := list(islice(lines, LINES_AT_ONCE)):
-        scores = iter(elmo.score([sentence for line in chunk for sentence in line.sentences]))
+    while chunk := list(islice(entries, _CHUNK_LINES)):
+        sentences = [sentence for line in chunk for sentence in line.sentences]
+        scores = iter(elmo.score(sentences, show_progress_bar=run.show_progress_bar))
         for line in chunk:
             number += 1
-            own = list(islice(scores, len(line.sentences)))
-            if not own and not tokens and not as_json:
+            if not line.sentences and not tokens and not run.as_json:
                 typer.echo("")
-            for score in own:
-                if as_json:
-                    typer.echo(_json(score, number))
-                elif tokens:
-                    typer.echo("\n".join(_token_lines(score)) + "\n")
-                else:
-                    sentence = " ".join(score.tokens)
-                    typer.echo(f"{score.log_prob:.4f}\t{score.perplexity:.3f}\t{sentence}")
+            for score in islice(scores, len(line.sentences)):
+                run.result(_values(score, number), _token_rows(score) if tokens else [_row(score)])
 
 
-def _token_lines(score: "SentenceScore") -> Iterator[str]:
+def _row(score: "SentenceScore") -> str:
+    return f"{score.log_prob:.4f}\t{score.perplexity:.3f}\t{' '.join(score.tokens)}"
+
+
+def _token_rows(score: "SentenceScore") -> Iterator[str]:
     backward = [""] * len(score.forward)
     if score.backward is not None:
         backward = [f"{value:.4f}" for value in score.backward]
@@ -92,10 +76,11 @@ def _token_lines(score: "SentenceScore") -> Iterator[str]:
     ):
         yield f"{token}\t{left:.4f}\t{right}\t{'unknown' if unknown else ''}"
     yield f"</S>\t{score.forward[-1]:.4f}\t\t"
+    yield ""
 
 
-def _json(score: "SentenceScore", number: int) -> str:
-    values = {
+def _values(score: "SentenceScore", number: int) -> dict[str, Any]:
+    return {
         "line": number,
         "tokens": score.tokens,
         "log_prob": score.log_prob,
@@ -104,4 +89,3 @@ def _json(score: "SentenceScore", number: int) -> str:
         "backward": None if score.backward is None else score.backward.tolist(),
         "unknown": score.unknown.tolist(),
     }
-    return json.dumps(values, ensure_ascii=False)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.model_options import Device, Json, Raw, TaskElmo, Tokenized
+from elmox.cli.options import RunOptions, TaskElmo, TextOptions
+from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
@@ -18,21 +19,20 @@ if TYPE_CHECKING:
 QUESTIONS_AT_ONCE = 1000
 
 
+@verb(
+    "elmox tag runs/names/seed-0/model text.txt",
+    "elmox tag runs/names/seed-0/model lines.jsonl",
+)
 def command(
-    model: Annotated[
-        Path, typer.Argument(help="A model that elmox fit has made.", show_default=False)
-    ],
+    model: Annotated[Path, typer.Argument(help="A model that elmox fit has made.")],
     text: Annotated[
         str,
         typer.Argument(
             metavar="TEXT",
             help="Running text, or with --tokenized a tokenized sentence per line; .jsonl with the "
-            "task's inputs; plain or compressed (.gz, .xz, .bz2); - for stdin.",
-            show_default=False,
+            "task's inputs; plain or compressed (.gz, .xz, .bz2, .zst); - for stdin.",
         ),
     ],
-    tokenized: Tokenized = False,
-    raw: Raw = False,
     json_lines: Annotated[
         bool,
         typer.Option(
@@ -41,29 +41,30 @@ def command(
         ),
     ] = False,
     elmo: TaskElmo = None,
-    device: Device = None,
-    as_json: Json = False,
+    *,
+    lines: TextOptions,
+    run: RunOptions,
 ) -> None:
     """Apply a fitted model: a word and its tag a line, a blank line after each sentence.
 
     With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
     sentence, document or question. Where a model is about documents (coref), a blank line ends one.
     """
+    from elmox.io.text_files import check_text
     from elmox.tasks.predictor import TaskPredictor
-    from elmox.text.lines import check_source, line_format
 
-    if tokenized and json_lines:
+    if lines.tokenized and json_lines:
         raise ElmoxError(
             "--tokenized and --json-lines: the key of a JSON line says whether it is running text "
             "(text) or tokens (tokens), leave out --tokenized"
         )
-    check_source(text)
-    fitted = TaskPredictor.load(model, elmo=elmo, device=device)
-    format: LineFormat = "jsonl" if json_lines else line_format(text, tokenized)
+    check_text(text)
+    fitted = TaskPredictor.load(model, elmo=elmo, device=run.device)
+    format: LineFormat = "jsonl" if json_lines else lines.line_format(text)
     asked = _asked(fitted, text, format)
     for chunk in iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), []):
         for shown in fitted.shown(chunk):
-            if as_json or format == "jsonl" or not set(shown) <= {"tokens", "tags", "spans"}:
+            if run.as_json or format == "jsonl" or not set(shown) <= {"tokens", "tags", "spans"}:
                 typer.echo(json.dumps(shown, ensure_ascii=False))
             elif shown["tokens"]:  # in columns, an empty sentence is none
                 typer.echo(_columns(shown))
@@ -72,7 +73,8 @@ def command(
 def _asked(fitted: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["Asked"]:
     """What a text asks."""
     from elmox.io.json_lines import parse_json_lines
-    from elmox.text.lines import STDIN, read_lines, text_lines
+    from elmox.io.text_files import STDIN
+    from elmox.text.lines import read_lines, text_lines
 
     task = fitted.task
     name = text

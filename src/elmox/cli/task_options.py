@@ -1,13 +1,14 @@
 """Options that the verbs of tasks share."""
 
 import json
-import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from elmox.cli.options import RunOptions, Settings
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskName(StrEnum):
-    """What can be fitted."""
+    """A task that can be fitted."""
 
     pos = "pos"
     ner = "ner"
@@ -30,80 +31,78 @@ class TaskName(StrEnum):
     coref = "coref"
 
 
-Task: TypeAlias = Annotated[TaskName, typer.Argument(help="The task.", show_default=False)]
-TrainFile: TypeAlias = Annotated[
-    Path, typer.Option(help="Labeled data to learn from.", show_default=False)
-]
-DevFile: TypeAlias = Annotated[
-    Path, typer.Option(help="Labeled data by which the best epoch is chosen.", show_default=False)
-]
-TestFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Labeled data to score once, at the end.", show_default=False)
-]
-RecipeFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="A recipe, a TOML file.", show_default=False)
-]
-ElmoModel: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help=f"The biLM, {BUNDLED} by default; none for no ELMo.", show_default=False),
-]
-Seeds: TypeAlias = Annotated[int, typer.Option(help="Fits, one seed after another.", min=1)]
-TaskSettings: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.", show_default=False
-    ),
-]
-Cache: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(help="Where ELMo's layers are kept; ELMOX_CACHE by default.", show_default=False),
-]
+TaskArgument: TypeAlias = Annotated[TaskName, typer.Argument(help=f"One of {', '.join(TaskName)}.")]
 
 
-def log(message: str) -> None:
-    """A line of progress, on stderr."""
-    typer.echo(f"elmox: {message}", err=True)
+@dataclass(frozen=True)
+class FitOptions:
+    """The data and the recipe that task models are fitted with."""
+
+    train: Annotated[Path, typer.Option(help="Labeled data to train on.")]
+    dev: Annotated[
+        Path,
+        typer.Option(help="Labeled data to select the best epoch on."),
+    ]
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Labeled data to score once, at the end."),
+    ] = None
+    recipe: Annotated[
+        Path | None,
+        typer.Option(help="A recipe, a TOML file."),
+    ] = None
+    elmo: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help=f"The biLM; {BUNDLED} by default, none for a baseline without ELMo.",
+        ),
+    ] = None
+    seeds: Annotated[
+        int, typer.Option(help="Number of fits, with one seed after another.", min=1)
+    ] = 1
+    settings: Settings = None
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory for ELMo's layers; $ELMOX_CACHE by default.",
+        ),
+    ] = None
+
+    def read_recipe(self, *changes: str, **elmo: object) -> "TaskRecipe":
+        """Read the recipe and change it.
+
+        Args:
+            changes: `section.key=value`, after those of `--set`.
+            elmo: settings of the section `elmo`; None leaves one as it is.
+        """
+        from elmox.tasks.recipe import task_recipe
+
+        for path in (self.train, self.dev, self.test):
+            if path is not None and not path.exists():
+                raise ElmoxError(f"{path} does not exist: give a file of labeled data")
+        values = {"model": self.elmo, **elmo}
+        more = [setting("elmo", key, value) for key, value in values.items() if value is not None]
+        return task_recipe(self.recipe, [*(self.settings or ()), *changes, *more])
+
+    def open_session(self, task: TaskName, run: RunOptions) -> "TaskSession":
+        """Read the task's files."""
+        from elmox.tasks.fit.layers import cache_directory
+        from elmox.tasks.fit.session import TaskSession
+
+        return TaskSession(
+            task.value,
+            self.train,
+            self.dev,
+            self.test,
+            device=run.device,
+            cache=self.cache or cache_directory(),
+            log=run.log,
+            show_progress_bar=run.show_progress_bar,
+        )
 
 
-def open_session(
-    task: TaskName,
-    train: Path,
-    dev: Path,
-    test: Path | None,
-    device: str | None,
-    cache: Path | None,
-) -> "TaskSession":
-    """Read the task's files."""
-    from elmox.tasks.fit.layers import cache_directory
-    from elmox.tasks.fit.session import TaskSession
-
-    return TaskSession(
-        task.value,
-        train,
-        dev,
-        test,
-        device=device,
-        cache=cache or cache_directory(),
-        log=log,
-        show_progress_bar=sys.stderr.isatty(),
-    )
-
-
-def check_data(*paths: Path | None) -> None:
-    """Files that are not there are found before anything else is done."""
-    for path in paths:
-        if path is not None and not path.exists():
-            raise ElmoxError(f"{path} does not exist: give a file of labeled data")
-
-
-def chosen_recipe(recipe: Path | None, settings: list[str] | None, **elmo: object) -> "TaskRecipe":
-    """The recipe with its changes; `elmo` are options that change settings of that section."""
-    from elmox.tasks.recipe import task_recipe
-
-    changes = [setting("elmo", name, value) for name, value in elmo.items() if value is not None]
-    return task_recipe(recipe, [*(settings or ()), *changes])
-
-
-def setting(section: str, name: str, value: object) -> str:
-    """What `--set` would be given for an option: a name that looks like a number stays a name."""
-    return f"{section}.{name}={json.dumps(value) if isinstance(value, str | bool) else value}"
+def setting(section: str, key: str, value: object) -> str:
+    """Return an option as `--set` takes it: a name that looks like a number stays a name."""
+    return f"{section}.{key}={json.dumps(value) if isinstance(value, str | bool) else value}"

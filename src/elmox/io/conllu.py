@@ -59,7 +59,7 @@ class TreebankSentence:
 
 
 def read_conllu(path: Path) -> list[TreebankSentence]:
-    """The sentences of a file, plain or compressed (.gz, .xz, .bz2).
+    """The sentences of a file, plain or compressed (.gz, .xz, .bz2, .zst).
 
     Raises:
         ElmoxError: a line is malformed; the message names file, line and what was expected.

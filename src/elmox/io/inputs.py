@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from elmox.errors import ElmoxError
+from elmox.errors import UnreadableFile
 
 MAX_JSON_BYTES = 2**22  # a configuration takes kilobytes
 MAX_WORDS_BYTES = 2**29  # a vocabulary: ten million words take a fifth of it
@@ -28,20 +28,27 @@ def require_regular(path: str | os.PathLike[str]) -> int:
     """Return the size of a regular file, or of what a link to one points to.
 
     Raises:
-        ElmoxError: for a path that does not exist, and for pipes, devices, sockets and directories.
+        UnreadableFile: the path does not exist, or is a pipe, device, socket or directory.
     """
     status = _status(path)
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        raise ElmoxError(f"{path} is {_KINDS.get(kind, 'no file')}, expected a regular file")
+        raise UnreadableFile(f"{path} is {_KINDS.get(kind, 'no file')}, expected a regular file")
     return status.st_size
 
 
-def refuse_device(path: str | os.PathLike[str]) -> None:
-    """Refuse a text that is a device or a socket. A pipe is fine: shells make them by `<(...)`."""
+def require_text_file(path: str | os.PathLike[str]) -> None:
+    """Refuse anything except regular files and pipes, which shells make for `<(...)`.
+
+    Raises:
+        UnreadableFile: the path does not exist, is a directory, a device or a socket, or must not
+            be read.
+    """
     kind = stat.S_IFMT(_status(path).st_mode)
-    if kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK):
-        raise ElmoxError(f"{path} is {_KINDS[kind]}, expected a text file, or - for stdin")
+    if kind not in (stat.S_IFREG, stat.S_IFIFO):
+        raise UnreadableFile(f"{path} is {_KINDS.get(kind, 'no file')}, expected a text file")
+    if not os.access(path, os.R_OK):
+        raise UnreadableFile(f"{path} cannot be read: permission denied")
 
 
 def read_whole(path: Path, max_bytes: int) -> bytes:
@@ -52,10 +59,10 @@ def read_whole(path: Path, max_bytes: int) -> bytes:
             with path.open("rb") as file:
                 content = file.read(max_bytes + 1)
         except OSError as error:
-            raise ElmoxError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}") from error
         size = len(content)  # some file systems report 0 for any file
     if size > max_bytes:
-        raise ElmoxError(f"{path} has {size:,} bytes, expected at most {max_bytes:,}")
+        raise UnreadableFile(f"{path} has {size:,} bytes, expected at most {max_bytes:,}")
     return content
 
 
@@ -63,7 +70,7 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result:
     try:
         return os.stat(path)
     except FileNotFoundError:
-        raise ElmoxError(f"{path} does not exist") from None
+        raise UnreadableFile(f"{path} does not exist") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in its name
         reason = getattr(error, "strerror", None) or error
-        raise ElmoxError(f"{path} cannot be read: {reason}") from error
+        raise UnreadableFile(f"{path} cannot be read: {reason}") from error

@@ -7,9 +7,14 @@ from typing import Any, TypeVar
 
 from elmox.errors import ElmoxError
 from elmox.io.json_text import check_json_text
-from elmox.io.text_files import open_text
+from elmox.io.text_files import open_text, text_suffix
 
 Item = TypeVar("Item")
+
+
+def is_json_lines(path: str | Path) -> bool:
+    """Return whether a file's name ends in .jsonl or .ndjson, compressed or not."""
+    return text_suffix(path) in (".jsonl", ".ndjson")
 
 
 def read_json_lines(path: Path, parse: Callable[[dict[str, Any]], Item]) -> Iterator[Item]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, Protocol, cast
 
-from elmox.errors import ElmoxError
+from elmox.errors import UnreadableFile
 
 _CHUNK = 2**14
 _MAX_WINDOW_LOG = 31  # what `zstd --long=31` needs
@@ -27,7 +27,7 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def open_zstd(path: str, raw: IO[bytes]) -> IO[bytes]:
+def open_zstd(path: str, raw: IO[bytes]) -> io.BufferedReader:
     """The plain content of an open .zst file; `path` is for error messages."""
     new, error = _implementation(path)
     return io.BufferedReader(_ZstdFile(raw, new, error), buffer_size=2**17)
@@ -43,7 +43,7 @@ def _implementation(path: str) -> tuple[Callable[[], _Decompressor], type[Except
     try:
         import zstandard
     except ImportError:
-        raise ElmoxError(
+        raise UnreadableFile(
             f"{path} needs the zstandard package, which is not installed: "
             "pip install 'elmox[zstd]', or decompress it first"
         ) from None

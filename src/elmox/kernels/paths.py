@@ -1,11 +1,12 @@
-"""Which path `kernels/dispatch.py` chooses, in words."""
+"""Descriptions of the path that each dispatch chooses, for `elmox info` and benchmarks."""
 
 import torch
 from torch import Tensor
 
-from elmox.kernels.dispatch import why_not_fused, why_not_triton
-from elmox.kernels.linear.int8 import why_not_int8
-from elmox.kernels.linear.packed import can_pack
+from elmox.kernels.availability import why_not_triton
+from elmox.kernels.linear.cpu_int8 import why_not_int8
+from elmox.kernels.linear.cpu_packed import can_pack
+from elmox.kernels.lstm.dispatch import why_not_fused
 from elmox.kernels.lstm.plain import LstmWeights
 
 _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from elmox.config import ElmoConfig
 from elmox.io.transfer import to_device
 from elmox.kernels.derived import Derived
-from elmox.kernels.dispatch import lstm_kernel, why_not_fused
 from elmox.kernels.fork_gate import computing
-from elmox.kernels.lstm.packed import PackedLstm
+from elmox.kernels.lstm.cpu_packed import PackedLstm
+from elmox.kernels.lstm.dispatch import lstm_kernel, why_not_fused
 from elmox.kernels.lstm.plain import LstmKernel
 from elmox.kernels.torch_modes import modes_off
 from elmox.model.lstm import LstmLayer

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import Activation, CharCnnConfig
-from elmox.kernels.char_cnn.plain import convolve_and_max, filter_table
+from elmox.kernels.char_cnn.cpu_table import convolve_and_max, filter_table
+from elmox.kernels.char_cnn.dispatch import triton_char_cnn
 from elmox.kernels.derived import Derived
-from elmox.kernels.dispatch import why_not_triton
 from elmox.kernels.torch_modes import modes_off
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -69,8 +69,9 @@ class CharCnn(nn.Module):
             lengths: (U,) used slots of each word (word marks counted), on the CPU. With them short
                 words are convolved on few slots, see `slots_needed`.
         """
-        if self._has_kernels(characters):
-            return self._run_kernels(characters, lengths)
+        pooled = self._run_kernels(characters, lengths)
+        if pooled is not None:
+            return pooled
         if lengths is None or len(lengths) == 0:
             return self.activation(self._convolve(characters))
         lengths, order = torch.sort(lengths, stable=True)
@@ -110,23 +111,13 @@ class CharCnn(nn.Module):
         pooled = [convolution(embedded).max(-1).values for convolution in self.convolutions]
         return torch.cat(pooled, dim=-1)
 
-    def _has_kernels(self, characters: Tensor) -> bool:
-        """Whether the fused kernels can do this."""
-        weight, config = self.embedding.weight, self.config
-        num_words, num_slots = characters.shape
-        if num_words == 0 or num_slots != config.max_characters or why_not_triton(weight):
-            return False
-        from elmox.kernels.char_cnn.triton_kernels import fits, working_dtype
-
-        return fits(config, working_dtype(weight))
-
-    def _run_kernels(self, characters: Tensor, lengths: Tensor | None) -> Tensor:
-        from elmox.kernels.char_cnn.triton_kernels import char_cnn
-
+    def _run_kernels(self, characters: Tensor, lengths: Tensor | None) -> Tensor | None:
+        """The same by Triton kernels; None where they do not apply."""
         convolutions = cast(list[nn.Conv1d], list(self.convolutions))
         weights = [convolution.weight for convolution in convolutions]
         biases = [cast(Tensor, convolution.bias) for convolution in convolutions]
-        return char_cnn(self.config, characters, lengths, self.embedding.weight, weights, biases)
+        table = self.embedding.weight
+        return triton_char_cnn(self.config, characters, lengths, table, weights, biases)
 
     @torch.no_grad()
     def infer(self, characters: Tensor, lengths: Tensor) -> Tensor:
@@ -136,8 +127,9 @@ class CharCnn(nn.Module):
             characters: (U, C) ids, of any integer type.
             lengths: (U,) used slots of each word (word marks counted), on the CPU.
         """
-        if self._has_kernels(characters):
-            return self._run_kernels(characters, lengths)
+        pooled = self._run_kernels(characters, lengths)
+        if pooled is not None:
+            return pooled
         with modes_off(characters.device):
             return self._look_up(characters, lengths)
 

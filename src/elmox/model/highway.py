@@ -10,10 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from elmox.kernels.derived import Derived
-from elmox.kernels.dispatch import why_not_triton
-from elmox.kernels.highway.packed import PackedHighway
-from elmox.kernels.linear.packed import can_pack
-from elmox.kernels.torch_modes import modes_off
+from elmox.kernels.highway.cpu_packed import PackedHighway
+from elmox.kernels.highway.dispatch import fast_highway
 
 
 class Highway(nn.Module):
@@ -27,14 +25,9 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         carry, transform = self.carry, self.transform
-        if len(x) > 0 and why_not_triton(carry.weight) is None:
-            from elmox.kernels.highway.triton_kernels import highway
-
-            return highway(x, carry.weight, carry.bias, transform.weight, transform.bias)
-        if not torch.is_grad_enabled() and can_pack(carry.weight):
-            weights = carry.weight, carry.bias, transform.weight, transform.bias
-            with modes_off(x.device):
-                packed = self._packed.get(weights, lambda: PackedHighway(*weights))
-                return packed(x.to(carry.weight.dtype))
+        weights = carry.weight, carry.bias, transform.weight, transform.bias
+        fast = fast_highway(x, weights, self._packed)
+        if fast is not None:
+            return fast
         transformed, gate = torch.relu(transform(x)), torch.sigmoid(carry(x))
         return torch.lerp(x.to(gate.dtype), transformed, gate)  # autocast may have rounded them

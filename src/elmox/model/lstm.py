@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import LstmConfig
+from elmox.kernels.lstm.dispatch import lstm_rows
 from elmox.kernels.lstm.plain import LstmWeights
-from elmox.kernels.lstm.rows import lstm_rows
 
 
 class LstmLayer(nn.Module):

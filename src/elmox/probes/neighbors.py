@@ -83,7 +83,7 @@ def find_neighbors(
     position: int,
     text: Iterable[Sequence[str]],
     *,
-    layer: Layers = "top",
+    layers: Layers = "top",
     k: int = 5,
     same_word: bool = False,
     show_progress_bar: bool = False,
@@ -95,7 +95,7 @@ def find_neighbors(
         sentence: a tokenized sentence.
         position: of the word, counted from 0.
         text: tokenized sentences, read once. Where `sentence` itself is among them, it is left out.
-        layer: whose vectors are compared: "top", "average", "mix", "mix:NAME" or a number.
+        layers: whose vectors are compared: "top", "average", "mix", "mix:NAME" or a number.
         k: how many neighbors of each kind, at most.
         same_word: only the same word, in any case, can be a neighbor in context. Sentences without
             it are then not embedded, which makes the search far quicker.
@@ -108,7 +108,7 @@ def find_neighbors(
     """
     if k < 1:
         raise ElmoxError(f"k={k}: expected at least 1")
-    search = _Search(elmo, tuple(sentence), position, layer, k, same_word)
+    search = _Search(elmo, tuple(sentence), position, layers, k, same_word)
     num_sentences = num_tokens = 0
     with tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress:
         sentences: Iterator[Sentence] = (tuple(own) for own in text if len(own))
@@ -175,16 +175,16 @@ class _Search:
     """
 
     def __init__(
-        self, elmo: Elmo, sentence: Sentence, position: int, layer: Layers, k: int, same_word: bool
+        self, elmo: Elmo, sentence: Sentence, position: int, layers: Layers, k: int, same_word: bool
     ) -> None:
-        if not choose_layers(layer, elmo.num_layers, elmo.mixes).single:
-            raise ElmoxError(f"layer={layer!r}: expected one, such as 'top', 'average' or 1")
+        if not choose_layers(layers, elmo.num_layers, elmo.mixes).single:
+            raise ElmoxError(f"layers={layers!r}: expected one, such as 'top', 'average' or 1")
         room = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
         self.chunk_tokens = max(1, room // (4 * elmo.dim))
         self.places = _Nearest[Place](k, key=lambda place: place[0])
         self.words = _Nearest[str](k, key=lambda word: word)
         self._elmo = elmo
-        self._layer = layer
+        self._layers = layers
         self._same_word = same_word
         self._sentence, self._word = sentence, sentence[position]
         self._vector = _unit(self._vectors([sentence])[position])  # (D,)
@@ -217,7 +217,7 @@ class _Search:
 
     def _vectors(self, sentences: Sequence[Sentence]) -> Tensor:
         """All tokens of some sentences, one after the other, (tokens, D)."""
-        found = self._elmo.encode_tokens(sentences, layers=self._layer, convert_to_tensor=True)
+        found = self._elmo.encode_tokens(sentences, layers=self._layers, convert_to_tensor=True)
         return torch.cat([own.to(self._elmo.device) for own in found])
 
     def _is_word(self, sentence: Sentence) -> NDArray[np.bool_]:

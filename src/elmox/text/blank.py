@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from elmox.errors import ElmoxError
-from elmox.text.tokenize import token_spans
+from elmox.text.offsets import token_offsets
 
 BLANK = "___"
 _BLANKS = re.compile("_{3,}")  # people do not count underscores
@@ -34,7 +34,7 @@ def tokenize_with_blank(text: str, tokenize: Callable[[str], list[str]]) -> list
     filled = f"{left}{_WORD}{right}"
     start, end = len(left), len(left) + len(_WORD)
     tokens = tokenize(filled)
-    spans = token_spans(filled, tokens)
+    spans = token_offsets(filled, tokens)
     inside = [i for i, span in enumerate(spans) if span[0] < end and span[1] > start]
     first, last = inside[0], inside[-1]
     before, after = filled[spans[first][0] : start], filled[end : spans[last][1]]

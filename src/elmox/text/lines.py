@@ -10,23 +10,18 @@ Other keys of a JSON line are ignored. Every line gives one entry, an empty line
 that a line's number is its key. Files may be compressed.
 """
 
-import codecs
 import json
-import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from itertools import chain, islice
+from typing import Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError
-from elmox.io.inputs import refuse_device
+from elmox.io.json_lines import is_json_lines
 from elmox.io.json_text import check_json_text
-from elmox.io.text_files import open_bytes, text_suffix
+from elmox.io.text_files import open_text, text_name
+from elmox.text.offsets import Offsets, token_offsets
 from elmox.text.sentences import split_sentences
-
-STDIN = "-"
 
 LineFormat: TypeAlias = Literal["raw", "tokenized", "jsonl"]
 Tokenize: TypeAlias = Callable[[str], list[str]]
@@ -34,36 +29,37 @@ Tokenize: TypeAlias = Callable[[str], list[str]]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the input as the sentences it consists of."""
+    """One line of the input as the sentences it consists of.
+
+    Attributes:
+        sentences: the tokens of each sentence.
+        text: the text that the tokens come from; None for a JSON line with `tokens`.
+    """
 
     sentences: list[list[str]]
+    text: str | None = None
 
     @property
     def num_tokens(self) -> int:
         """Tokens of all its sentences, which is the length of its entry."""
         return sum(map(len, self.sentences))
 
+    def offsets(self) -> list[list[Offsets]] | None:
+        """Return the (start, end) of each token of each sentence in `text`; None without a text.
+
+        They are computed here, so that readers which do not need them do not pay for them.
+        """
+        if self.text is None:
+            return None
+        offsets = iter(token_offsets(self.text, chain.from_iterable(self.sentences)))
+        return [list(islice(offsets, len(sentence))) for sentence in self.sentences]
+
 
 def line_format(path: str, tokenized: bool) -> LineFormat:
     """Return the format of a file's lines: JSON lines by its name, otherwise by `tokenized`."""
-    if text_suffix(Path(path)) in (".jsonl", ".ndjson"):
+    if is_json_lines(path):
         return "jsonl"
     return "tokenized" if tokenized else "raw"
-
-
-def check_source(path: str) -> None:
-    """Refuse an input that cannot be read, before any work is done."""
-    if path == STDIN:
-        if sys.stdin is None:
-            raise ElmoxError("stdin is closed: pipe text into it, or give a text file")
-        return
-    if not Path(path).exists():
-        raise ElmoxError(f"{path} does not exist: give a text file, or - for stdin")
-    if Path(path).is_dir():
-        raise ElmoxError(f"{path} is a directory, expected a text file")
-    refuse_device(path)
-    if not os.access(path, os.R_OK):
-        raise ElmoxError(f"{path} cannot be read: permission denied")
 
 
 def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0) -> Iterator[Line]:
@@ -77,58 +73,35 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
     """
     parse = {"raw": _raw, "tokenized": _tokenized, "jsonl": _json}[format]
     for number, line in enumerate(text_lines(path, skip), start=skip):
-        yield Line(parse(line, tokenize, path, number))
+        yield parse(line, tokenize, path, number)
 
 
 def text_lines(path: str, skip: int = 0) -> Iterator[str]:
-    """The lines of a file (or of stdin, `-`) as they are, without their ends.
+    """Yield the lines of a file (or of stdin, `-`) without their ends.
 
     Args:
-        path: the file, plain or compressed (.gz, .xz, .bz2).
-        skip: lines to pass over, without a look at them.
+        path: the file, plain or compressed.
+        skip: lines to pass over.
     """
-    with _opened(path) as file:
-        for number, line in enumerate(file):
-            if number >= skip:
-                yield _decoded(line, path, number)
+    with open_text(path, newline="\n") as file:
+        for line in islice(file, skip, None):
+            yield line.rstrip("\r\n")
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    check_source(path)
-    if path == STDIN:
-        yield sys.stdin.buffer
-        return
-    with open_bytes(Path(path)) as file:
-        yield file
-
-
-def _decoded(line: bytes, path: str, number: int) -> str:
-    if number == 0:
-        line = line.removeprefix(codecs.BOM_UTF8)
-    try:
-        return line.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise ElmoxError(
-            f"{path}, line {number + 1}: byte {error.start + 1} is not UTF-8 "
-            f"(0x{line[error.start]:02x}): convert the file to UTF-8 first"
-        ) from error
-
-
-def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
     tokens = line.split()
-    return [tokens] if tokens else []
+    return Line([tokens] if tokens else [], line)
 
 
-def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
     sentences = (tokenize(sentence) for sentence in split_sentences(line))
-    return [tokens for tokens in sentences if tokens]
+    return Line([tokens for tokens in sentences if tokens], line)
 
 
-def _json(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[str]]:
+def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
     if not line.strip():
-        return []
-    where = f"{path}, line {number + 1}"
+        return Line([])
+    where = f"{text_name(path)}, line {number + 1}"
     try:
         values: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -140,7 +113,7 @@ def _json(line: str, tokenize: Tokenize, path: str, number: int) -> list[list[st
     except ElmoxError as error:
         raise ElmoxError(f"{where}: {error}") from None
     if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-        return [tokens] if tokens else []
+        return Line([tokens] if tokens else [])
     if tokens is None and isinstance(text, str):
         return _raw(text, tokenize, path, number)
     raise ElmoxError(f'{where}: expected {{"tokens": ["...", ...]}} or {{"text": "..."}}')

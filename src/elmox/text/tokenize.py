@@ -19,7 +19,7 @@ text holds.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 
 from elmox.errors import ElmoxError
@@ -103,17 +103,6 @@ def get_tokenizer(name: str) -> Tokenizer:
     if name.startswith("spacy:"):
         return _spacy(name.removeprefix("spacy:"))
     raise ElmoxError(f"unknown tokenizer {name!r}: expected {LEGAL_NAMES}")
-
-
-def token_spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
-    """Return where in `text` its tokens are, as (start, end), for any tokenizer of this module."""
-    spans = []
-    end = 0
-    for token in tokens:
-        start = text.index(token, end)
-        end = start + len(token)
-        spans.append((start, end))
-    return spans
 
 
 def _spacy(language: str) -> Tokenizer:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import ElmoConfig
-from elmox.kernels.dropout.masks import keyed_dropout
+from elmox.kernels.dropout.dispatch import keyed_dropout
 from elmox.model.bilm import BiLm
 from elmox.model.lstm import LstmLayer
 from elmox.model.state import LstmState

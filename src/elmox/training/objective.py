@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from elmox.errors import ElmoxError
-from elmox.kernels.cross_entropy.plain import full_cross_entropy, sampled_cross_entropy
+from elmox.kernels.cross_entropy.dispatch import full_cross_entropy, sampled_cross_entropy
+from elmox.kernels.row_update.plain import Gradient
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax
 from elmox.training.distributed import Processes
 from elmox.training.log_uniform import LogUniformSampler
-from elmox.training.optim import Gradient
 from elmox.training.recipe import SoftmaxRecipe
 
 # Steps whose candidates are drawn together: a GPU draws many as fast as one.

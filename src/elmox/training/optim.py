@@ -1,32 +1,17 @@
-"""Adagrad exactly as published, and AdamW; the learning rate's schedule; clipping.
+"""Adagrad exactly as published, and AdamW; the learning rate's schedule; the gradients' norm.
 
-Both update whole arrays or only some rows of one: sampled softmax touches a few thousand rows of a
-matrix with hundreds of thousands. For Adagrad a row without gradient stays as it is anyway. AdamW
-leaves such a row and its moments alone, as torch's SparseAdam does.
-
-`_adagrad` and `_adamw` say plainly what is computed. With Triton and a GPU the same is done in few
-kernels, without the host ever waiting for the device.
+What an update computes is in `elmox.kernels.row_update`.
 """
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from elmox.kernels.dispatch import why_not_triton
+from elmox.kernels.row_update.dispatch import update_arrays
+from elmox.kernels.row_update.plain import Adagrad, AdamW, Gradient, Update
 from elmox.training.recipe import OptimRecipe
-
-Slots = dict[str, Tensor]  # what an optimizer remembers of one array
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """The gradient of an array, or of some of its rows."""
-
-    values: Tensor  # the array's shape, or (U, ...)
-    rows: Tensor | None = None  # (U,) distinct
 
 
 def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
@@ -59,12 +44,11 @@ class Optimizer:
             "adagrad": {"sum": recipe.initial_accumulator},
             "adamw": {"mean": 0.0, "square": 0.0},
         }[recipe.name]
-        self.slots: dict[str, Slots] = {
+        self.slots: dict[str, dict[str, Tensor]] = {
             name: {slot: torch.full_like(p, value) for slot, value in start.items()}
             for name, p in self._parameters.items()
         }
 
-    @torch.no_grad()
     def step(
         self,
         gradients: Mapping[str, Gradient],
@@ -82,111 +66,14 @@ class Optimizer:
             norm: () global norm of the gradients, which are cut to the recipe's.
             skip: () float32; with 1 nothing is updated.
         """
-        if why_not_triton(norm) is None:
-            self._step_on_gpu(gradients, lr, number + 1, norm, skip)
-            return
-        if skip.item():  # on a CPU nobody waits for it
-            return
-        clip = self._recipe.clip_norm
-        if clip and norm.item() > clip:
-            for gradient in gradients.values():
-                gradient.values.mul_(clip / norm.item())
-        for name, gradient in gradients.items():
-            parameter, slots = self._parameters[name], self.slots[name]
-            if self._recipe.name == "adagrad":
-                _adagrad(parameter, slots, gradient, lr)
-            else:
-                _adamw(parameter, slots, gradient, lr, self._recipe, number + 1)
+        updates = [
+            Update(self._parameters[name], self.slots[name], gradient)
+            for name, gradient in gradients.items()
+        ]
+        update_arrays(updates, self._rule(lr, number + 1), norm, skip, self._recipe.clip_norm)
 
-    def _step_on_gpu(
-        self, gradients: Mapping[str, Gradient], lr: float, time: int, norm: Tensor, skip: Tensor
-    ) -> None:
-        """The same in few launches: torch's fused AdamW for whole arrays, Triton for the rest."""
-        from elmox.kernels.row_update import triton_kernels as triton
-
+    def _rule(self, lr: float, time: int) -> Adagrad | AdamW:
         recipe = self._recipe
-        divisor = (norm / (recipe.clip_norm or math.inf)).clamp_(min=1.0)
-        brake = triton.Brake(divisor, skip)
-        whole = []
-        for name, gradient in gradients.items():
-            p, slots = self._parameters[name], self.slots[name]
-            if recipe.name == "adagrad":
-                triton.adagrad(p, slots["sum"], gradient.values, gradient.rows, brake, lr)
-            elif gradient.rows is None:
-                whole.append((p, gradient.values, slots["mean"], slots["square"]))
-            else:
-                moments = (slots["mean"], slots["square"])
-                numbers = _adamw_numbers(recipe, lr, time)
-                triton.adamw(p, moments, gradient.values, gradient.rows, brake, numbers)
-        if whole:
-            _fused_adamw(whole, recipe, lr, time, divisor, skip)
-        # Neither kernel tells torch, and whoever keeps something made of the weights asks torch.
-        torch.autograd.graph.increment_version([self._parameters[name] for name in gradients])
-
-
-def _adagrad(p: Tensor, slots: Slots, gradient: Gradient, lr: float) -> None:
-    values, rows = gradient.values, gradient.rows
-    if rows is None:
-        slots["sum"].addcmul_(values, values)
-        p.addcdiv_(values, slots["sum"].sqrt(), value=-lr)
-        return
-    total = slots["sum"][rows].addcmul_(values, values)
-    slots["sum"][rows] = total
-    p.index_add_(0, rows, values / total.sqrt_(), alpha=-lr)
-
-
-def _adamw(
-    p: Tensor, slots: Slots, gradient: Gradient, lr: float, recipe: OptimRecipe, time: int
-) -> None:
-    values, rows = gradient.values, gradient.rows
-    new_share, kept_square, new_square, correction, eps, rate, decay = _adamw_numbers(
-        recipe, lr, time
-    )
-    mean, square = slots["mean"], slots["square"]
-    if rows is not None:
-        mean, square = mean[rows], square[rows]
-    mean.lerp_(values, new_share)
-    square.mul_(kept_square).addcmul_(values, values, value=new_square)
-    size = (square / correction).sqrt_().add_(eps)
-    if rows is None:
-        p.mul_(decay).addcdiv_(mean, size, value=-rate)
-        return
-    slots["mean"][rows], slots["square"][rows] = mean, square
-    p[rows] = p[rows].mul_(decay).addcdiv_(mean, size, value=-rate)
-
-
-def _adamw_numbers(recipe: OptimRecipe, lr: float, time: int) -> tuple[float, ...]:
-    """All that AdamW's formula has of numbers; `row_update_triton.adamw` says which."""
-    first, second = recipe.betas
-    rate, decay = lr / (1.0 - first**time), 1.0 - lr * recipe.weight_decay
-    return 1.0 - first, second, 1.0 - second, 1.0 - second**time, recipe.eps, rate, decay
-
-
-def _fused_adamw(
-    arrays: list[tuple[Tensor, Tensor, Tensor, Tensor]],
-    recipe: OptimRecipe,
-    lr: float,
-    time: int,
-    divisor: Tensor,
-    skip: Tensor,
-) -> None:
-    """AdamW on whole arrays at once; each comes as (weight, gradient, mean, square)."""
-    weights, gradients, means, squares = map(list, zip(*arrays, strict=True))
-    number = torch.full((), float(time), device=divisor.device)
-    torch._fused_adamw_(
-        weights,
-        gradients,
-        means,
-        squares,
-        [],
-        [number] * len(weights),
-        lr=lr,
-        beta1=recipe.betas[0],
-        beta2=recipe.betas[1],
-        weight_decay=recipe.weight_decay,
-        eps=recipe.eps,
-        amsgrad=False,
-        maximize=False,
-        grad_scale=divisor,
-        found_inf=skip,
-    )
+        if recipe.name == "adagrad":
+            return Adagrad(lr)
+        return AdamW(lr, time, recipe.betas, recipe.eps, recipe.weight_decay)

@@ -139,7 +139,7 @@ def _wait_for(where: torch.device) -> None:
 
 
 def _activation_bytes(lstm: LstmConfig, shape: TrainRecipe) -> int:
-    """What `kernels/lstm/rows.py` keeps: gates, inputs and outputs, and cells always in float32."""
+    """Bytes that LSTM training keeps: gates, inputs and outputs, and cells always in float32."""
     kept = 4 * lstm.cell_dim + 3 * lstm.projection_dim
     per_position = kept * BYTES[shape.precision] + 4 * lstm.cell_dim
     rows = -(-shape.rows // shape.accumulate)

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.kernels.dropout.masks import dropout_mask
+from elmox.kernels.dropout.plain import dropout_mask
 from elmox.text.chars import Spelling
 from elmox.text.vocab import BEGIN_ID, END_ID, UNKNOWN_ID
 from elmox.text.words import WordTable

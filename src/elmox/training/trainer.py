@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from elmox.errors import ElmoxError
 from elmox.inference.perplexity import StreamNll, stream_nll
 from elmox.kernels.derived import weights_fixed
+from elmox.kernels.row_update.plain import Gradient
 from elmox.model.checkpoint import Checkpoint, Softmax, build_bilm
 from elmox.model.softmax import softmax_from_tensors
 from elmox.model.state import LstmState, zero_state
@@ -30,7 +31,7 @@ from elmox.training.distributed import Processes
 from elmox.training.keys import mixed_seed
 from elmox.training.network import PRECISIONS, TrainingNetwork
 from elmox.training.objective import make_objective
-from elmox.training.optim import Gradient, Optimizer, global_norm, learning_rate
+from elmox.training.optim import Optimizer, global_norm, learning_rate
 from elmox.training.reader_process import batches_from_process, can_fork
 from elmox.training.recipe import Recipe
 from elmox.training.rows import Batch, Rows, deal_rows, pinned

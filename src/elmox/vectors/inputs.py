@@ -20,8 +20,9 @@ from typing import Protocol
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
+from elmox.io.text_files import STDIN, check_text
 from elmox.text.inputs import Text, check_texts, checked_tokens
-from elmox.text.lines import STDIN, Line, check_source, line_format, read_lines
+from elmox.text.lines import Line, line_format, read_lines
 
 
 class Input(Protocol):
@@ -51,7 +52,7 @@ class FileInput:
             source: a path, or - for stdin.
             tokenized: lines are tokens with white space between them, not running text.
         """
-        check_source(source)
+        check_text(source)
         self._format = line_format(source, tokenized)
         self.settings: dict[str, str] = {"lines": self._format}
         self._source = source

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from triton_interpreter import count_with_arrays
 
-from elmox.tasks.nn import crf
+from elmox.kernels.crf import dispatch
+from elmox.kernels.crf.plain import DISALLOWED, plain_best_paths
 from elmox.tasks.nn.crf import Crf
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -36,7 +37,7 @@ def on_triton() -> Iterator[None]:
             patch.setenv("TRITON_INTERPRET", "1")
             count_with_arrays(patch)
         reason = {torch.float64: "float64"}
-        patch.setattr(crf, "why_not_triton", lambda like: reason.get(like.dtype))
+        patch.setattr(dispatch, "why_not_triton", lambda like: reason.get(like.dtype))
         yield
 
 
@@ -57,7 +58,7 @@ class Problem(NamedTuple):
         tags = self.tags
         if precision == torch.float64:  # torch looks up the padding's too
             tags = tags.where(self.mask, 0)
-        found = crf._losses(scores, tags, self.mask, *transitions)
+        found = dispatch.losses(scores, tags, self.mask, *transitions)
         gradients = torch.autograd.grad(found, leaves, gradient.to(precision))
         return [found.detach(), *gradients]
 
@@ -79,7 +80,7 @@ def problem(seed: int, lengths: list[int], num_tags: int, share: float, scale: f
     scores, *learned = (scale * rng.normal(size=shape) for shape in shapes)
     scores[~mask], tags[~mask] = np.nan, -100
     transitions = (
-        np.where(may, own, crf._NEVER)
+        np.where(may, own, DISALLOWED)
         for may, own in zip((starts, ends, pairs), learned, strict=True)
     )
     floats = [torch.from_numpy(own).float().to(DEVICE) for own in (scores, *transitions)]
@@ -110,7 +111,7 @@ def assert_agree(given: Problem) -> None:
 def assert_same_paths(given: Problem) -> None:
     """Bit by bit: the kernel adds and compares the very same numbers."""
     arguments = (given.scores, given.mask, *given.transitions())
-    found, expected = crf._search(*arguments), crf._best_paths(*arguments)
+    found, expected = dispatch.best_paths(*arguments), plain_best_paths(*arguments)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
@@ -158,7 +159,7 @@ def test_of_equally_good_tags_the_first(num_tags: int) -> None:
 def test_tags_that_cannot_be_reached() -> None:
     """Nothing leads to the last tag, not even a start."""
     given = problem(3, LENGTHS, 5, 1.0, scale=2.0)
-    given.starts[-1], given.pairs[:, -1] = crf._NEVER, crf._NEVER
+    given.starts[-1], given.pairs[:, -1] = DISALLOWED, DISALLOWED
     given = given._replace(tags=given.tags.clamp(max=3))
     assert_agree(given)
     assert_same_paths(given)
@@ -167,7 +168,7 @@ def test_tags_that_cannot_be_reached() -> None:
 
 def test_no_sequence_is_allowed() -> None:
     given = problem(3, LENGTHS, 5, 1.0, scale=2.0)
-    given.ends[:] = crf._NEVER
+    given.ends[:] = DISALLOWED
     found = given.losses(factors(len(LENGTHS)), torch.float32)
     assert all(bool(t.isfinite().all()) for t in found)
     assert_same_paths(given)
@@ -207,7 +208,7 @@ def test_a_tag_that_there_is_not() -> None:
 def test_a_field_that_learns(precision: torch.dtype) -> None:
     """The module chooses the kernels, whatever it is given in."""
     given = problem(7, LENGTHS, 6, 0.4, scale=1.0)
-    scores, allowed = given.scores.to(precision), [t > crf._NEVER / 2 for t in given.transitions()]
+    scores, allowed = given.scores.to(precision), [t > DISALLOWED / 2 for t in given.transitions()]
     field = Crf(6, *allowed).to(DEVICE)
     with torch.no_grad():
         learned = zip(field.parameters(), given.transitions(), allowed, strict=True)

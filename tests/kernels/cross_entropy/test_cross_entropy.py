@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmox.kernels.cross_entropy.plain import full_cross_entropy, sampled_cross_entropy
+from elmox.kernels.cross_entropy.dispatch import full_cross_entropy, sampled_cross_entropy
 from elmox.training.log_uniform import LogUniformSampler
 
 # Largest difference from float64, relative to the largest value.
@@ -298,7 +298,7 @@ def test_not_a_number_is_not_hidden() -> None:
 MEMORY = """
 import json, pathlib, re, resource
 import torch
-from elmox.kernels.cross_entropy.plain import full_cross_entropy
+from elmox.kernels.cross_entropy.dispatch import full_cross_entropy
 
 def peak():  # kB; where there is /proc, without what the parent had when it started us
     status = pathlib.Path("/proc/self/status")

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmox.kernels.cross_entropy import plain as cross_entropy
-from elmox.kernels.cross_entropy.plain import full_cross_entropy, sampled_cross_entropy
+from elmox.kernels.cross_entropy import dispatch as cross_entropy
+from elmox.kernels.cross_entropy.dispatch import full_cross_entropy, sampled_cross_entropy
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 with pytest.MonkeyPatch.context() as patch:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmox.kernels.dropout import masks as dropout
-from elmox.kernels.dropout.masks import dropout_mask, keyed_dropout
+from elmox.kernels.dropout import dispatch as dropout
+from elmox.kernels.dropout.dispatch import keyed_dropout
+from elmox.kernels.dropout.plain import dropout_mask
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 with pytest.MonkeyPatch.context() as patch:

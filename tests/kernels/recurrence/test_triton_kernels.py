@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from triton_interpreter import count_with_arrays
 
+from elmox.kernels.recurrence import dispatch
+from elmox.kernels.recurrence.dispatch import read_rows
+from elmox.kernels.recurrence.packing import PackedRows, Packing
+from elmox.kernels.recurrence.plain import Steps, TorchSteps
 from elmox.kernels.tf32 import tf32_products
-from elmox.tasks.nn import bilstm, highway_lstm
-from elmox.tasks.nn.bilstm import read_rows
-from elmox.tasks.nn.highway_lstm import HighwayLstm, Steps, TorchSteps
-from elmox.tasks.nn.packing import PackedRows, Packing
+from elmox.tasks.nn.highway_lstm import HighwayLstm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 with pytest.MonkeyPatch.context() as patch:
@@ -60,8 +61,7 @@ def on_triton() -> Iterator[None]:
             count_with_arrays(patch)
         patch.setattr(TritonRecurrence, "_launch", noted)
         reason = {torch.float64: "float64"}
-        for module in (bilstm, highway_lstm):
-            patch.setattr(module, "why_not_triton", lambda like: reason.get(like.dtype))
+        patch.setattr(dispatch, "why_not_triton", lambda like: reason.get(like.dtype))
         yield
 
 
@@ -194,7 +194,7 @@ def test_a_layer_with_highways_learns_the_same(
 
     with two_launches():
         found = gradients()
-    monkeypatch.setattr(highway_lstm, "why_not_triton", lambda like: "told to")
+    monkeypatch.setattr(dispatch, "why_not_triton", lambda like: "told to")
     for one, other in zip(gradients(), found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmox.tasks.nn import crf
+from elmox.kernels.crf import dispatch
 from elmox.tasks.nn.crf import Crf
 from elmox.tasks.tagging.spans import allowed_transitions
 
@@ -200,10 +200,10 @@ def test_a_new_one_prefers_no_transition() -> None:
 
 
 def test_more_tags_than_kernels_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = random_case(4, [3, 2], num_tags=crf.MOST_TAGS_OF_KERNELS + 1, share=0.5)
+    case = random_case(4, [3, 2], num_tags=dispatch.MAX_TAGS_OF_KERNELS + 1, share=0.5)
     expected = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
     decoded = case.crf.decode(case.scores, case.mask)
-    monkeypatch.setattr(crf, "why_not_triton", lambda like: None)
+    monkeypatch.setattr(dispatch, "why_not_triton", lambda like: None)
     found = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     assert case.crf.decode(case.scores, case.mask) == decoded

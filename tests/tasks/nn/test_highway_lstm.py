@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from elmox.kernels.recurrence.packing import Packing
 from elmox.tasks.nn.highway_lstm import HighwayLstm
-from elmox.tasks.nn.packing import Packing
 
 CPU = torch.device("cpu")
 some_lengths = st.lists(st.integers(1, 6), min_size=1, max_size=5)

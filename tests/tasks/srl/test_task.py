@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from shell import assert_one_line, run_elmox, run_here
 
 from elmox.errors import ElmoxError
+from elmox.kernels.recurrence.packing import Packing
 from elmox.tasks.data.propositions import Argument, Proposition, RoleSentence
 from elmox.tasks.fit.session import Results, fit_task
 from elmox.tasks.nn.crf import Crf
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.packing import Packing
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
 from elmox.tasks.srl.task import RoleLabeler, SemanticRoles, best_tags

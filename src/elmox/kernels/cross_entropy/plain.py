@@ -12,7 +12,7 @@ how often its word is expected among them.
 
 Products run in the precision of `hidden`; scores, sums and the gradients of the weights are held in
 float32, or in float64 if `hidden` is. On a GPU with Triton kernels do the same with fewer passes
-over memory: see `elmox.kernels.cross_entropy.fused`.
+over memory: see `triton_loss.py`.
 
 Equal inputs give equal bits on the same device: no gradient is summed in an order that depends on
 which thread is first.
@@ -28,8 +28,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmox.kernels.dispatch import why_not_triton
-
 # Scores held at a time: the whole (N, V) of a batch would take gigabytes.
 LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
 # Each chunk goes over matrices of K rows; with fewer positions than this, little else is done.
@@ -38,79 +36,37 @@ LEAST_CHUNK = 64
 COLUMNS_16_BIT = 8
 
 
-def full_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk: int | None = None
-) -> Tensor:
-    """Sum of the negative log-likelihoods of one word a position, by the full softmax.
+class Sampled(NamedTuple):
+    """The candidates of a sampled softmax, of one direction or of all (a leading axis)."""
 
-    Args:
-        hidden: (N, P).
-        weight: (V, P).
-        bias: (V,).
-        targets: (N,) word ids.
-        chunk: positions at a time; chosen for the device if not given.
+    candidates: Tensor  # (S,) indices into the U rows, distinct
+    target_log_expected: Tensor  # (N,)
+    candidate_log_expected: Tensor  # (S,)
 
-    Returns:
-        () float32, or float64 if `hidden` is.
-    """
-    if _fuses(hidden):
-        from elmox.kernels.cross_entropy.fused import fused_cross_entropy
-
-        return fused_cross_entropy(hidden[None], weight, bias, targets[None], chunk=chunk)
-    return _summed_loss(_Task(hidden, weight, bias, targets, None, chunk))
+    def unbind(self) -> "list[Sampled]":
+        """Return the candidates of each direction."""
+        parts = zip(*(tensor.unbind() for tensor in self), strict=True)
+        return [Sampled(candidates.long(), *expected) for candidates, *expected in parts]
 
 
-def sampled_cross_entropy(
+def plain_cross_entropy(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor,
     targets: Tensor,
-    candidates: Tensor,
-    target_log_expected: Tensor,
-    candidate_log_expected: Tensor,
+    sampled: Sampled | None = None,
     chunk: int | None = None,
 ) -> Tensor:
-    """Sum of the negative log-likelihoods of one word a position against distinct candidates.
+    """Return the summed loss of one direction; see `dispatch.py` for the arguments.
 
-    Each direction has candidates of its own; all share the rows.
-
-    Args:
-        hidden: (D, N, P).
-        weight: (U, P), rows of the softmax, those of the targets and candidates among them.
-        bias: (U,).
-        targets: (D, N) places among the U rows.
-        candidates: (D, S) places among the U rows, distinct in each direction.
-        target_log_expected: (D, N) see `LogUniformSampler.log_expected`.
-        candidate_log_expected: (D, S) likewise.
-        chunk: positions of a direction at a time; chosen for the device if not given.
-
-    Returns:
-        () float32, or float64 if `hidden` is.
+    Without `sampled` all U rows are rivals.
     """
-    if _fuses(hidden):
-        from elmox.kernels.cross_entropy.fused import Sampled, fused_cross_entropy
-
-        rivals = Sampled(candidates, target_log_expected, candidate_log_expected)
-        return fused_cross_entropy(hidden, weight, bias, targets, rivals, chunk)
-    losses = []
-    # Not hidden[direction], whose gradient is first filled up with zeros.
-    for direction, own in enumerate(hidden.unbind()):
-        sampled = _Sampled(
-            candidates[direction].long(),
-            target_log_expected[direction],
-            candidate_log_expected[direction],
-        )
-        task = _Task(own, weight, bias, targets[direction].long(), sampled, chunk)
-        losses.append(_summed_loss(task))
-    return torch.stack(losses).sum()
-
-
-class _Sampled(NamedTuple):
-    """What the sampled softmax has and the full one does not."""
-
-    candidates: Tensor  # (S,)
-    target_log_expected: Tensor  # (N,)
-    candidate_log_expected: Tensor  # (S,)
+    task = _Task(hidden, weight, bias, targets, sampled, chunk)
+    inputs = (hidden, weight, bias)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+        loss: Tensor = _CrossEntropy.apply(*inputs, task)  # type: ignore[no-untyped-call]
+        return loss
+    return _evaluate(task, _Gradients(None, None, None))
 
 
 class _Task(NamedTuple):
@@ -120,7 +76,7 @@ class _Task(NamedTuple):
     weight: Tensor  # (U, P)
     bias: Tensor  # (U,)
     targets: Tensor  # (N,)
-    sampled: _Sampled | None
+    sampled: Sampled | None
     chunk: int | None
 
 
@@ -177,21 +133,6 @@ class _CrossEntropy(torch.autograd.Function):
             for gradient, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         )
         return *scaled, None
-
-
-def _fuses(hidden: Tensor) -> bool:
-    """Whether kernels do it. They hold exponentials, which are beyond float16."""
-    known = hidden.dtype in (torch.float32, torch.bfloat16)
-    return known and hidden.numel() > 0 and why_not_triton(hidden) is None
-
-
-def _summed_loss(task: _Task) -> Tensor:
-    """The loss; its gradients too if any is wanted."""
-    inputs = (task.hidden, task.weight, task.bias)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        loss: Tensor = _CrossEntropy.apply(*inputs, task)  # type: ignore[no-untyped-call]
-        return loss
-    return _evaluate(task, _Gradients(None, None, None))
 
 
 def _evaluate(task: _Task, gradients: _Gradients) -> Tensor:

@@ -17,7 +17,7 @@ overflow, the position is done again with its largest score as the reference. Th
 in any model worth training on.
 
 Nothing is summed by atomics, so equal inputs give equal bits. Only imported where Triton and a GPU
-are there. What is done with these kernels is in `elmox.kernels.cross_entropy.fused`.
+are there. What is done with these kernels is in `elmox.kernels.cross_entropy.triton_loss`.
 
 Shapes: D directions, N positions in each, n of them at a time, P projection, U rows of the softmax,
 S candidates, K rivals, W = P and what `padded_width` adds.
@@ -30,9 +30,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from elmox.kernels.cross_entropy.plain import COLUMNS_16_BIT
 from elmox.kernels.sizes import num_blocks, power_of_2
-
-COLUMNS_16_BIT = 8  # 16-bit products are slow unless widths are multiples of it
 
 # Sums of exponentials beyond this are done again. A factor of one over it times a vector of 16 bits
 # is still a normal number.

@@ -1,6 +1,6 @@
 """Keyed dropout in one pass over memory: a Triton kernel for a GPU.
 
-The hash of `masks.py`, bit for bit, in registers: no mask is stored, and the backward pass hashes
+The hash of `plain.py`, bit for bit, in registers: no mask is stored, and the backward pass hashes
 again. Only imported where Triton and a GPU are present.
 
 Shapes: x is seen as (A, B, Z): B rows, A places before the row axis, Z after it.

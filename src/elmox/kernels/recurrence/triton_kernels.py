@@ -20,8 +20,8 @@ Elsewhere a product is the sum of three in TF32, as exact as one in float32. Eve
 float32. Each element is summed by one program in one order, so results repeat bit by bit. Only
 imported where Triton and a GPU are there.
 
-Shapes: R rows, P words of them all, S steps, D directions, C cells, G gates; words are packed as
-`elmox.tasks.nn.packing` says. B is R in whole blocks, W is C in whole blocks. Order of the gates:
+Shapes: R rows, P words of them all, S steps, D directions, C cells, G gates; words are packed as in
+`packing.py`. B is R in whole blocks, W is C in whole blocks. Order of the gates:
 input, forget, candidate, output, as torch's LSTM has them; with highways input, forget, output,
 carry, candidate, and what goes past them.
 """

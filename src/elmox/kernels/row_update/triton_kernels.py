@@ -2,7 +2,7 @@
 
 They move a whole array or only given rows of one, which are gathered, updated and put back in the
 same pass. Gradients are clipped on the way, and nothing moves where a flag on the device says so:
-the host waits for neither. What they compute is said plainly in `training/optim.py`. Only imported
+the host waits for neither. `plain.py` has the same formulas in plain torch. Only imported
 where Triton and a GPU are there.
 
 Shapes: V rows of W numbers, U of them with a gradient.
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from elmox.kernels.row_update.plain import AdamWFactors
 
 _BLOCK = 1024  # numbers of a program
 
@@ -47,7 +49,7 @@ def adamw(
     values: Tensor,
     rows: Tensor | None,
     brake: Brake,
-    numbers: tuple[float, ...],
+    factors: AdamWFactors,
 ) -> None:
     """AdamW in place.
 
@@ -57,10 +59,9 @@ def adamw(
         values: (U, ...) gradient of some rows, or of the array's shape.
         rows: (U,) which, distinct; None for all.
         brake: see `Brake`.
-        numbers: 1 - beta1; beta2; 1 - beta2; 1 - beta2 ** time; epsilon; the rate, with the first
-            bias corrected; what weight decay leaves of a weight.
+        factors: the numbers of the formula.
     """
-    _launch(_adamw, values, rows, (weight, *slots), brake, numbers)
+    _launch(_adamw, values, rows, (weight, *slots), brake, factors)
 
 
 def _launch(

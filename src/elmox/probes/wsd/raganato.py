@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from elmox.errors import ElmoxError
-from elmox.io.text_files import open_text
+from elmox.io.text_files import COMPRESSIONS, open_text
 from elmox.probes.wsd.senses import LemmaPos, SenseSentence, SenseTag, entry_of, split_unit
 
 TEST_SETS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
 
 _ALL = "ALL"  # the published folder that holds the five sets once more
 _POS = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
-_COMPRESSED = ("", ".xz", ".gz", ".bz2")
+_COMPRESSIONS = ("", *COMPRESSIONS)
 _BLOCK_CHARS = 2**16
 
 
@@ -37,7 +37,7 @@ def find_test_sets(folder: Path) -> dict[str, Path]:
         raise ElmoxError(f"{folder} is not a directory, expected one with NAME/NAME.data.xml in it")
     found: dict[str, Path] = {}
     for path in sorted(path for depth in ("", "*/") for path in folder.glob(f"{depth}*.data.xml*")):
-        if not path.name.endswith(tuple(f".data.xml{ending}" for ending in _COMPRESSED)):
+        if not path.name.endswith(tuple(f".data.xml{ending}" for ending in _COMPRESSIONS)):
             continue
         name = _name(path)
         if name in found:
@@ -75,7 +75,7 @@ def _name(data: Path) -> str:
 
 def _gold_path(data: Path) -> Path:
     plain = data.with_name(f"{_name(data)}.gold.key.txt")
-    for ending in _COMPRESSED:
+    for ending in _COMPRESSIONS:
         if (path := Path(f"{plain}{ending}")).exists():
             return path
     raise ElmoxError(f"{plain} does not exist: {data.name} needs its gold keys beside it")

@@ -34,7 +34,7 @@ class TaggedSentence:
 
 
 def read_columns(path: Path, *, word: int = 0, tag: int = -1) -> Iterator[TaggedSentence]:
-    """The sentences of a file, plain or compressed (.gz, .xz, .bz2), one after another.
+    """The sentences of a file, plain or compressed (.gz, .xz, .bz2, .zst), one after another.
 
     A line is cut at its tabs, or at spaces where it has no tab. Only those: other white space, such
     as the no-break space of `10 000`, may be part of a word.

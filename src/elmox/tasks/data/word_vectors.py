@@ -24,7 +24,7 @@ class WordVectors(NamedTuple):
 
 
 def read_word_vectors(path: Path, most: int | None = None) -> WordVectors:
-    """Read a file, plain or compressed (.gz, .xz, .bz2).
+    """Read a file, plain or compressed (.gz, .xz, .bz2, .zst).
 
     Args:
         path: the file.

@@ -2,8 +2,8 @@
 
 A sequence of tags scores the sum of its words' scores and of its transitions' (start, from tag to
 tag, end); its probability is the softmax of that over all sequences. The sum over them all goes
-word by word (the forward algorithm), and so does the search for the best (Viterbi's). On a GPU with
-Triton a kernel goes through all words at once (`elmox.kernels.crf.triton_kernels`).
+word by word (the forward algorithm), and so does the search for the best (Viterbi's): both are in
+`elmox.kernels.crf`.
 
 Shapes: B sentences, T words, C tags.
 """
@@ -14,14 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmox.kernels.dispatch import why_not_triton
-
-# The score of what is not allowed. Finite: infinities would make gradients NaN where a tag cannot
-# be reached at all. Any sum with it in it is far below all others, and exp() of it is exactly 0.
-_NEVER = -1e30
-
-# The kernels keep (C, C) sums for every sentence, and look at all tags after one at the same time.
-MOST_TAGS_OF_KERNELS = 256
+from elmox.kernels.crf.dispatch import best_paths, losses
+from elmox.kernels.crf.plain import DISALLOWED, last_tags
 
 
 class Crf(nn.Module):
@@ -77,7 +71,7 @@ class Crf(nn.Module):
             assert self._are_allowed(tags, mask), "tags in an order that is not allowed"
         with torch.autocast(scores.device.type, enabled=False):
             scores = _precise(scores)
-            return _losses(scores, tags, mask, *self._transitions(scores.dtype)).mean()
+            return losses(scores, tags, mask, *self._transitions(scores.dtype)).mean()
 
     @torch.no_grad()
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
@@ -94,8 +88,8 @@ class Crf(nn.Module):
         _check_padding(mask)
         with torch.autocast(scores.device.type, enabled=False):
             scores = _precise(scores)
-            best, paths = _search(scores, mask, *self._transitions(scores.dtype))
-        assert bool((best > _NEVER / 2).all()), (
+            best, paths = best_paths(scores, mask, *self._transitions(scores.dtype))
+        assert bool((best > DISALLOWED / 2).all()), (
             "no allowed sequence of tags is as long as the sentence, or its scores are not finite"
         )
         lengths = mask.sum(1).tolist()
@@ -104,14 +98,14 @@ class Crf(nn.Module):
     def _transitions(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of starts (C,), ends (C,) and pairs (C, C), in which the disallowed are never."""
         return (
-            torch.where(self.may_start, self.start_scores.to(dtype), _NEVER),
-            torch.where(self.may_end, self.end_scores.to(dtype), _NEVER),
-            torch.where(self.may_follow, self.pair_scores.to(dtype), _NEVER),
+            torch.where(self.may_start, self.start_scores.to(dtype), DISALLOWED),
+            torch.where(self.may_end, self.end_scores.to(dtype), DISALLOWED),
+            torch.where(self.may_follow, self.pair_scores.to(dtype), DISALLOWED),
         )
 
     def _are_allowed(self, tags: Tensor, mask: Tensor) -> bool:
         pairs = self.may_follow[tags[:, :-1], tags[:, 1:]] | ~mask[:, 1:]
-        ends = self.may_end[_last(tags, mask)]
+        ends = self.may_end[last_tags(tags, mask)]
         return bool(pairs.all() & ends.all() & self.may_start[tags[:, 0]].all())
 
 
@@ -137,78 +131,3 @@ def _check_padding(mask: Tensor) -> None:
 
 def _precise(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
-
-
-def _last(tags: Tensor, mask: Tensor) -> Tensor:
-    """The tag of each sentence's last word: (B,)."""
-    return tags.gather(1, mask.sum(1, keepdim=True) - 1).squeeze(1)
-
-
-def _has_kernels(scores: Tensor) -> bool:
-    return scores.shape[2] <= MOST_TAGS_OF_KERNELS and why_not_triton(scores) is None
-
-
-def _losses(
-    scores: Tensor, tags: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
-) -> Tensor:
-    """The negative log-likelihood of these tags: (B,)."""
-    if _has_kernels(scores):
-        from elmox.kernels.crf import triton_kernels as crf_triton
-
-        return crf_triton.losses(scores, tags, mask, starts, ends, pairs)
-    right = _path_score(scores, tags, mask, starts, ends, pairs)
-    return _log_partition(scores, mask, starts, ends, pairs) - right
-
-
-def _search(
-    scores: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The score (B,) of the best sequence and its tags (B, T), at padding the last one again."""
-    if _has_kernels(scores):
-        from elmox.kernels.crf import triton_kernels as crf_triton
-
-        return crf_triton.best_paths(scores, mask, starts, ends, pairs)
-    return _best_paths(scores, mask, starts, ends, pairs)
-
-
-def _path_score(
-    scores: Tensor, tags: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
-) -> Tensor:
-    """The score of these tags: (B,)."""
-    words = scores.gather(2, tags.unsqueeze(2)).squeeze(2).masked_fill(~mask, 0)  # (B, T)
-    steps = pairs[tags[:, :-1], tags[:, 1:]].masked_fill(~mask[:, 1:], 0)  # (B, T-1)
-    return starts[tags[:, 0]] + words.sum(1) + steps.sum(1) + ends[_last(tags, mask)]
-
-
-def _log_partition(
-    scores: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
-) -> Tensor:
-    """The logarithm of the sum of exp(score) over all sequences: (B,)."""
-    into = pairs.T.contiguous()  # (to, from): the sum runs along memory
-    # Taken apart once: the gradients of slices would each be as large as all the scores.
-    (first, *rest), (_, *reals) = scores.unbind(1), mask.unsqueeze(2).unbind(1)
-    sums = starts + first  # (B, C): of all sequences up to here that end in this tag
-    for score, real in zip(rest, reals, strict=True):
-        longer = torch.logsumexp(sums.unsqueeze(1) + into, -1) + score
-        sums = torch.where(real, longer, sums)
-    return torch.logsumexp(sums + ends, -1)
-
-
-def _best_paths(
-    scores: Tensor, mask: Tensor, starts: Tensor, ends: Tensor, pairs: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The score (B,) of the best sequence and its tags (B, T), at padding the last one again."""
-    into = pairs.T.contiguous()  # (to, from)
-    (first, *rest), (_, *reals) = scores.unbind(1), mask.unsqueeze(2).unbind(1)
-    same = torch.arange(scores.shape[2], device=scores.device)
-    best = starts + first  # (B, C): of all sequences up to here that end in this tag
-    origins = []  # (B, C) for each word but the first: the tag before, when it has this tag
-    for score, real in zip(rest, reals, strict=True):
-        longer, origin = (best.unsqueeze(1) + into).max(-1)  # the first of equals, says torch
-        best = torch.where(real, longer + score, best)
-        origins.append(torch.where(real, origin, same))
-    score, tag = (best + ends).max(-1)
-    path = [tag]
-    for origin in reversed(origins):
-        path.append(origin.gather(1, path[-1].unsqueeze(1)).squeeze(1))
-    return score, torch.stack(path[::-1], 1)

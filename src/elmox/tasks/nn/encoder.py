@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from elmox.errors import ElmoxError
 from elmox.io.transfer import to_device
-from elmox.tasks.nn.bilstm import read_rows
+from elmox.kernels.recurrence.dispatch import read_rows
+from elmox.kernels.recurrence.packing import PackedRows, Packing
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.packing import PackedRows, Packing
 
 
 class PackedOrder(NamedTuple):

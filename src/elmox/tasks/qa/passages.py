@@ -11,7 +11,8 @@ from random import Random
 from typing import NamedTuple
 
 from elmox.tasks.qa.questions import Answer, Question
-from elmox.text.tokenize import get_tokenizer, token_spans
+from elmox.text.offsets import joined_offsets, token_offsets
+from elmox.text.tokenize import get_tokenizer
 
 TOKENIZER = "treebank"  # the corpora give strings
 NO_WORDS = "?"  # is read where a text is blank
@@ -87,7 +88,7 @@ def untold_question(
         text: of which the context is the words; None for the words with blanks between them.
     """
     source = Question("", " ".join(context) if text is None else text, " ".join(question), ())
-    return TextQuestion(question or (NO_WORDS,), *_placed(source.context, context), source)
+    return TextQuestion(question or (NO_WORDS,), *_placed(text, context), source)
 
 
 def cropped(example: TextQuestion, longest: int) -> TextQuestion:
@@ -119,9 +120,12 @@ def _tokenized(text: str) -> tuple[tuple[str, ...], Places]:
     return _placed(text, tuple(get_tokenizer(TOKENIZER)(text)))
 
 
-def _placed(text: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], Places]:
+def _placed(text: str | None, words: tuple[str, ...]) -> tuple[tuple[str, ...], Places]:
     """The words of a text, or what is read where there are none, and their places in it."""
-    return (words, tuple(token_spans(text, words))) if words else ((NO_WORDS,), ((0, 0),))
+    if not words:
+        return (NO_WORDS,), ((0, 0),)
+    offsets = joined_offsets(words) if text is None else token_offsets(text, words)
+    return words, tuple(offsets)
 
 
 def _words_of(answer: Answer, characters: Places) -> tuple[int, int] | None:

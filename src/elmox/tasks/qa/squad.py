@@ -47,17 +47,15 @@ def read_squad(path: Path) -> list[Question]:
 def _paragraphs(path: Path) -> Iterator[tuple[str, Any]]:
     """The paragraphs of all articles, each with its place in words."""
     with open_text(path) as file:
-        try:
-            text = file.read()
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ElmoxError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
-        except UnicodeDecodeError:  # `open_text` says so
-            raise
-        except ValueError as error:  # a number of too many digits
-            raise ElmoxError(f"{path} is not SQuAD's JSON: {error}") from None
-        except RecursionError:
-            raise ElmoxError(f"{path} is nested too deeply, expected SQuAD's JSON") from None
+        text = file.read()
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ElmoxError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
+    except ValueError as error:  # a number of too many digits
+        raise ElmoxError(f"{path} is not SQuAD's JSON: {error}") from None
+    except RecursionError:
+        raise ElmoxError(f"{path} is nested too deeply, expected SQuAD's JSON") from None
     where = "the whole"
     try:
         check_json_text(text, values)

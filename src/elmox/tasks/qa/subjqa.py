@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, UnreadableFile
 from elmox.io.text_files import open_text
 from elmox.tasks.qa.questions import Answer, Question
 
@@ -78,6 +78,8 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
             for values in reader:
                 yield line, _row(values)
                 line = reader.line_num + 1
+        except UnreadableFile:
+            raise
         except (csv.Error, ElmoxError) as error:
             raise ElmoxError(f"{path}, line {line}: {error}") from None
 

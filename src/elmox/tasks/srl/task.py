@@ -26,13 +26,13 @@ from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.io.settings import at_least, share
 from elmox.io.transfer import to_device
+from elmox.kernels.recurrence.packing import PackedRows, Packing
 from elmox.tasks.data.conll2012 import read_conll2012
 from elmox.tasks.data.propositions import CONTINUED, PREDICATE, Argument, Proposition, RoleSentence
 from elmox.tasks.data.questions import MarkedSentences, Questions
 from elmox.tasks.data.texts import Sentence
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.highway_lstm import HighwayLstm
-from elmox.tasks.nn.packing import PackedRows, Packing
 from elmox.tasks.srl.metrics import score_roles
 from elmox.tasks.srl.propbank import read_propbank
 

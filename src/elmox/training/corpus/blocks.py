@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass
 from functools import cache
 
-from elmox.errors import ElmoxError
+from elmox.io.text_files import not_utf8
 from elmox.text.sentences import split_sentences
 from elmox.text.tokenize import Tokenizer, get_tokenizer
 from elmox.training.corpus.sources import Block
@@ -72,11 +72,8 @@ def _decoded(block: Block) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = block.first_line + data.count(b"\n", 0, error.start)
-        place = error.start - data.rfind(b"\n", 0, error.start)
-        raise ElmoxError(
-            f"{block.path}, line {line}: byte {place} is not UTF-8 (0x{data[error.start]:02x}): "
-            "convert the file to UTF-8 first"
-        ) from None
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise not_utf8(block.path, line, column, data[error.start]) from None
 
 
 def _split(lines: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from elmox.errors import Argument, ArgumentError, ElmoxError, NothingHeldOut, require_at_least
 from elmox.io.files import atomic_directory, refuse_existing, to_json
+from elmox.io.text_files import text_name
 from elmox.text.tokenize import get_tokenizer
 from elmox.text.vocab import SPECIAL_WORDS
 from elmox.training.corpus.blocks import NumberedBlock, number_block
@@ -30,7 +31,7 @@ from elmox.training.corpus.corpus import INFO_FILE, OFFSETS_FILE, CorpusInfo
 from elmox.training.corpus.lexicon import WordCounts, read_given_vocab, write_lexicon
 from elmox.training.corpus.parallel import map_in_order, num_cores
 from elmox.training.corpus.shards import SHARD_TOKENS
-from elmox.training.corpus.sources import BLOCK_BYTES, STDIN, Source, find_sources, read_blocks
+from elmox.training.corpus.sources import BLOCK_BYTES, Source, find_sources, read_blocks
 from elmox.training.corpus.splits import Documents, Split, provisional_ids
 
 MIN_COUNT = 3  # the 1 Billion Word Benchmark's
@@ -173,10 +174,9 @@ def _find_both(
     paths = {os.path.realpath(source.path) for source in sources}
     for source in valid_sources:
         if os.path.realpath(source.path) in paths:
-            name = "- (stdin)" if source.path == STDIN else source.path
             raise ArgumentError(
                 "{} is training text and held-out text ({}): leave it out of one",
-                name,
+                text_name(source.path),
                 Argument("valid"),
             )
     return sources, valid_sources

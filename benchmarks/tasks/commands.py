@@ -1,0 +1,35 @@
+"""Commands as they are shown: what was run, and nothing about whose folders it was run in."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from machine import ROOT
+
+SCRIPT = "benchmarks/tasks/run.py"
+
+# Where a word, a dot or a colon comes before the slash, it is a relative path or an address.
+_ABSOLUTE = re.compile(r"""(?<![\w.~:/\\])(?:[A-Za-z]:[\\/]|/)[^\s'"`,;|)\]]+""")
+
+
+def without_absolute_paths(text: str) -> str:
+    """Paths in a text from the repository's root on; of those that lie elsewhere, the file name."""
+    return _ABSOLUTE.sub(lambda found: _relative(found.group()), text)
+
+
+def _relative(path: str) -> str:
+    root = f"{ROOT}/"
+    if path.startswith(root):
+        return path.removeprefix(root) or "."
+    return re.split(r"[\\/]+", path.rstrip("/\\"))[-1]
+
+
+def with_current_script(text: str) -> str:
+    """Replace the script's former path, which older records have, so that commands can be run."""
+    return text.replace("python benchmarks/tasks.py ", f"python {SCRIPT} ")
+
+
+def shown_command(arguments: Sequence[str]) -> str:
+    """The command line of `run.py` with these arguments, without absolute paths."""
+    shown = [without_absolute_paths(own) for own in arguments]
+    return f"python {SCRIPT} {shlex.join(shown)}"

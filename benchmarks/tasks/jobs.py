@@ -1,0 +1,240 @@
+"""Jobs of the table as processes: several at a time, until the time is over."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from tasks.plan import TASKS
+from tasks.records import Fit, Setup
+from tasks.studies import (
+    fits_folder,
+    fits_path,
+    is_study_done,
+    is_variant_done,
+    same_in_table,
+    variants_of,
+)
+
+if TYPE_CHECKING:
+    from elmox.tasks.fit.ablation import Study
+
+SCRIPT = Path(__file__).with_name("run.py")
+TICK = 0.2  # seconds between looks at the processes
+
+
+class Job(Protocol):
+    """Something that a process does."""
+
+    @property
+    def name(self) -> str:
+        """For people and log files."""
+        ...
+
+    def command(self, setup: Setup) -> list[str]:
+        """The process's."""
+        ...
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """A fit of the table; a `Job`."""
+
+    fit: Fit
+
+    @property
+    def name(self) -> str:
+        return self.fit.name
+
+    def cost(self, setup: Setup) -> float:
+        return self.fit.cost(setup.work)
+
+    def command(self, setup: Setup) -> list[str]:
+        fit = self.fit
+        own = ["fit", fit.task, fit.column, "--trial", str(fit.trial), "--seed", str(fit.seed)]
+        own += ["--tested"] if fit.tested else []
+        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+
+
+@dataclass(frozen=True)
+class StudyJob:
+    """An ablation or a curve, as `elmox ablate` makes it; a `Job`.
+
+    Attributes:
+        task, study: which.
+        num_seeds: fits of each variant.
+        variant: the number of one that is to be fitted; None for the table, of all of them.
+    """
+
+    task: str
+    study: "Study"
+    num_seeds: int
+    variant: int | None = None
+
+    @property
+    def name(self) -> str:
+        own = "" if self.variant is None else f"-{self.variant}"
+        return f"{self.task}-study-{self.study}{own}"
+
+    def cost(self, setup: Setup) -> float:
+        if self.variant is None:
+            return math.inf  # nothing but the table is left to do
+        share = variants_of(self.study)[self.variant].share
+        return share * TASKS[self.task].cost * self.num_seeds
+
+    def pending(self, setup: Setup) -> "list[StudyJob]":
+        """What of the whole study can be done now; one of another recipe or biLM is refused."""
+        if is_study_done(setup, self.task, self.study, self.num_seeds):
+            return []
+        missing = [
+            replace(self, variant=number)
+            for number, own in enumerate(variants_of(self.study))
+            if not is_variant_done(setup, self.task, own, self.num_seeds)
+        ]
+        return missing or [self]
+
+    def place(self, setup: Setup) -> Path:
+        """Where no other job may be at work meanwhile: a variant's fits; for a table, all of them.
+
+        What is the same in two studies has one place.
+        """
+        if self.variant is None:
+            return fits_folder(setup, self.task)
+        return fits_path(setup, self.task, variants_of(self.study)[self.variant])
+
+    def columns(self, setup: Setup) -> set[tuple[str, str]]:
+        """Task and column of the table's fits that are this job's too: of its variant's recipe, or,
+        where it is the study's own table, of any variant's."""
+        variants = variants_of(self.study)
+        own = variants if self.variant is None else [variants[self.variant]]
+        same = (same_in_table(setup, self.task, variant) for variant in own)
+        return {(fit.task, fit.column) for fit in same if fit is not None}
+
+    def command(self, setup: Setup) -> list[str]:
+        own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
+        own += [] if self.variant is None else ["--variant", str(self.variant)]
+        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+
+
+def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) -> list[Job]:
+    """The order in which jobs are begun: what takes longest first, short ones fill what is left.
+
+    Of the studies' that would get in each other's way, the first; what the table fits anyway, when
+    that is done.
+    """
+    fitted = {(own.fit.task, own.fit.column) for own in fits}
+    first: dict[Path, StudyJob] = {}
+    for own in studies:
+        if not own.columns(setup) & fitted:
+            first.setdefault(own.place(setup), own)
+    jobs: list[FitJob | StudyJob] = [*fits, *first.values()]
+    return [*sorted(jobs, key=lambda own: -own.cost(setup))]
+
+
+def _passed_on(setup: Setup) -> list[str]:
+    """The options that say all of this."""
+    given = {
+        "--work": setup.work,
+        "--data": setup.data,
+        "--recipes": setup.recipes,
+        "--elmo": setup.elmo,
+        "--original": setup.original,
+        "--minilm": setup.minilm,
+        "--device": setup.device,
+        "--beside": setup.beside,
+    }
+    own = [f"{name}={value}" for name, value in given.items() if value is not None]
+    own += [f"--set={change}" for change in setup.changes]
+    return [*own, f"--made-by={setup.command}"]
+
+
+def run_jobs(
+    find: Callable[[], Sequence[Job]],
+    setup: Setup,
+    *,
+    most: int,
+    seconds: float,
+    threads: int,
+) -> bool:
+    """Run jobs until there are none left, or the time is over.
+
+    Args:
+        find: the jobs that can be done now, in their order; asked again whenever one has ended.
+        setup: passed on to them.
+        most: processes at a time.
+        seconds: after which those that run are ended; they go on the next time.
+        threads: of each process.
+
+    Returns:
+        Whether none has failed.
+    """
+    ends = time.monotonic() + seconds
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    began: dict[str, float] = {}
+    failed: set[str] = set()
+    logs = setup.work / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with _ended_with_us(running):
+        jobs = find()
+        while time.monotonic() < ends:
+            over = [name for name, process in running.items() if process.poll() is not None]
+            for name in over:
+                code = running.pop(name).returncode
+                failed |= {name} if code else set()
+                _say_how(name, code, time.monotonic() - began[name], logs / f"{name}.log")
+            if over:
+                jobs = find()
+            free = [own for own in jobs if own.name not in running and own.name not in failed]
+            for job in free[: most - len(running)]:
+                began[job.name] = time.monotonic()
+                running[job.name] = _started(job, setup, threads, logs / f"{job.name}.log")
+            if not running:
+                return not failed
+            time.sleep(TICK)
+        _log("the time is over, and more is left to do: run the same again to go on")
+        return not failed
+
+
+def _started(job: Job, setup: Setup, threads: int, log: Path) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"}
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            job.command(setup), env=environment, stdout=file, stderr=subprocess.STDOUT
+        )
+
+
+@contextmanager
+def _ended_with_us(running: dict[str, subprocess.Popen[bytes]]) -> Iterator[None]:
+    """No process is left behind, whatever ends this one."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+
+
+def _say_how(name: str, code: int, seconds: float, log: Path) -> None:
+    lines = log.read_text("utf-8", "replace").strip().splitlines() or ["done"]
+    if code:
+        _log(f"{name} failed ({code}): {lines[-1]}; see {log}")
+    else:
+        _log(f"{name}: {lines[-1]}; {seconds:.0f} s")
+
+
+def _log(message: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {message}", flush=True)

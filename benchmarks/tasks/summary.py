@@ -1,0 +1,182 @@
+"""What all fits of the table came to, read from their results: means, differences, intervals."""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from elmox.config import validated
+from elmox.errors import ElmoxError
+from elmox.io.files import read_json
+from elmox.probes.bootstrap import Interval
+from elmox.tasks.fit.ablation import Ablation
+from tasks.counts import intervals
+from tasks.encoders import Use, check_same_encoders
+from tasks.plan import COLUMNS, STUDIED, STUDIES, TASKS, TaskPlan
+from tasks.records import Fit, chosen_trial, digest_in
+from tasks.studies import setup_path, table_path
+
+WITHOUT, BARE, MIX, ORIGINAL = "none", "layer0", "mix", "original"
+OTHERS = ("minilm-mix", "minilm-top")
+
+_KEPT = ("seed", "trial", "settings", "dev", "test", "best_epoch", "epochs", "seconds", "host_mb",
+         "gpu_mb", "beside", "encoder", "command")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A task in a column: what was tried, and the seeds of what was chosen."""
+
+    trials: list[dict[str, Any]]
+    seeds: list[dict[str, Any]]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """All of them."""
+        return [*self.trials, *self.seeds]
+
+    @property
+    def chosen(self) -> int | None:
+        """The trial that the seeds are of; before there are any, the one that they will be of."""
+        return chosen_trial(self.trials, self.seeds) if self.records else None
+
+    @property
+    def scores(self) -> list[float]:
+        """On the test data, seed by seed."""
+        return [float(own["test"][own["metric"]]) for own in self.seeds]
+
+    @property
+    def mean(self) -> float | None:
+        """Of the scores."""
+        return statistics.fmean(self.scores) if self.seeds else None
+
+    @property
+    def deviation(self) -> float:
+        """Of the scores."""
+        return statistics.stdev(self.scores) if len(self.seeds) > 1 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines; without the counts of examples."""
+        return {
+            "mean": self.mean,
+            "deviation": self.deviation if self.seeds else None,
+            "seeds": [{k: v for k, v in own.items() if k in _KEPT} for own in self.seeds],
+            "trials": [{k: v for k, v in own.items() if k in _KEPT} for own in self.trials],
+        }
+
+
+@dataclass(frozen=True)
+class Compared:
+    """All columns of a task.
+
+    Attributes:
+        plan: the task.
+        cells: by the names of columns.
+        differences: the mix's score less that of another column, by its name.
+    """
+
+    plan: TaskPlan
+    cells: dict[str, Cell]
+    differences: dict[str, Interval]
+
+    def mean(self, column: str) -> float | None:
+        """Of the test scores."""
+        return self.cells[column].mean
+
+    @property
+    def reduction(self) -> float | None:
+        """Errors that the mix takes away from the model without ELMo, in percent of them."""
+        return self.reduction_by(MIX)
+
+    def reduction_by(self, column: str) -> float | None:
+        """The same for another column."""
+        before, after = self.mean(WITHOUT), self.mean(column)
+        return None if before is None or after is None else error_reduction(before, after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "data": self.plan.data,
+            "metric": self.plan.metric,
+            "columns": {name: cell.to_dict() for name, cell in self.cells.items()},
+            "error_reduction": self.reduction,
+            "mix_less": {name: asdict(own) for name, own in self.differences.items()},
+        }
+
+
+def error_reduction(before: float, after: float) -> float:
+    """Percent of the errors that are gone."""
+    return 100 * (after - before) / (100 - before) if before < 100 else 0.0
+
+
+def read_all(work: Path) -> list[Compared]:
+    """All tasks, run or not; refused where results, or studies, are of different encoders."""
+    found = [_read_task(work, plan) for plan in TASKS.values()]
+    check_same_encoders(_uses(work, found))
+    return found
+
+
+def _read_task(work: Path, plan: TaskPlan) -> Compared:
+    """All that there is of a task."""
+    cells = {own.name: _read_cell(work / "results" / plan.name / own.name) for own in plan.columns}
+    for record in (own for cell in cells.values() for own in cell.records):
+        if record["settings"] != list(plan.trials[record["trial"]]):
+            raise ElmoxError(
+                f"{work}: trial {record['trial']} of {plan.name} was of other settings: go on with "
+                "those, or take another --work"
+            )
+    others = [name for name, cell in cells.items() if name != MIX and cell.seeds]
+    differences: dict[str, Interval] = {}
+    if others and cells[MIX].seeds:
+        systems = {name: [r["counts"] for r in cells[name].seeds] for name in (MIX, *others)}
+        found = intervals(plan.name, systems, [(MIX, name) for name in others])
+        differences = {name: interval for (_, name), interval in found.items()}
+    return Compared(plan, cells, differences)
+
+
+def read_studies(work: Path) -> list[Ablation]:
+    """The ablations and curves that there are."""
+    paths = _study_files(work, table_path)
+    return [validated(Ablation, read_json(own), str(own)) for own in paths]
+
+
+def mean_reduction(compared: Sequence[Compared]) -> tuple[float | None, list[str]]:
+    """The mean over the tasks for which it is known, and their names."""
+    known = {own.plan.name: own.reduction for own in compared if own.reduction is not None}
+    return (statistics.fmean(known.values()) if known else None), list(known)
+
+
+def paper_reduction() -> tuple[float, int]:
+    """The same mean by the figures of Peters et al. (2018), and the number of their tasks."""
+    papers = [own.paper for own in TASKS.values() if own.paper and not own.paper.source]
+    known = [error_reduction(own.without, own.with_elmo) for own in papers]
+    return statistics.fmean(known), len(known)
+
+
+def _read_cell(folder: Path) -> Cell:
+    """Trials and, of the seeds, those of the chosen one: others are left of an earlier choice."""
+    trials, seeds = (
+        sorted((read_json(path) for path in folder.glob(f"{kind}-*.json")), key=itemgetter(kind))
+        for kind in ("trial", "seed")
+    )
+    chosen = Cell(trials, seeds).chosen
+    return Cell(trials, [own for own in seeds if own["trial"] == chosen])
+
+
+def _uses(work: Path, compared: Sequence[Compared]) -> Iterator[Use]:
+    """Whose layers all results are of."""
+    for task in compared:
+        for name, cell in task.cells.items():
+            for own in cell.records:
+                fit = Fit(own["task"], name, own["trial"], own["seed"], own["tested"])
+                where = str(fit.path(work).relative_to(work))
+                yield Use(where, COLUMNS[name].encoder, digest_in(own))
+    for path in _study_files(work, setup_path):
+        yield Use(str(path.relative_to(work)), "elmo", digest_in(read_json(path)))
+
+
+def _study_files(work: Path, kind: Callable[[Path, str, str], Path]) -> list[Path]:
+    paths = [kind(work, task, study) for task in STUDIED for study in STUDIES]
+    return [own for own in paths if own.exists()]

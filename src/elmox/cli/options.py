@@ -1,0 +1,262 @@
+"""Options that verbs share: one name, one meaning and one help text each.
+
+Types of single options come first, then groups of them: a verb with a parameter of the type
+`RunOptions` has all the options that are its fields (see `verb`).
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from elmox.config import BUNDLED
+
+if TYPE_CHECKING:
+    from elmox.elmo import Elmo
+    from elmox.inference.layer_choice import Layers
+    from elmox.model.checkpoint import Checkpoint
+    from elmox.text.lines import LineFormat, Tokenize
+
+
+class FileType(StrEnum):
+    """Data type of numbers in a file."""
+
+    float32 = "float32"
+    float16 = "float16"
+
+
+class Precision(StrEnum):
+    """Precision of the computation."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    int8 = "int8"
+
+
+class State(StrEnum):
+    """The LSTM state that every sentence starts from."""
+
+    zero = "zero"
+    warm = "warm"
+
+
+ModelArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help=f"{BUNDLED} (comes with elmox), an elmox directory, weights.hdf5, an NLPL zip, an "
+        "AllenNLP model.tar.gz, an ELMoForManyLangs folder, or a Hub id.",
+    ),
+]
+FILES_HELP = "plain or compressed (.gz, .xz, .bz2, .zst)"
+TEXT_HELP = (
+    f"Running text, {FILES_HELP}; .jsonl with text or tokens; - for stdin. With --tokenized, one "
+    "tokenized sentence per line."
+)
+TextArgument: TypeAlias = Annotated[str, typer.Argument(help=TEXT_HELP)]
+OutDirectory: TypeAlias = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Directory to create.")
+]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+LayersOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--layers",
+        metavar="LAYERS",
+        help="all, average, top, mix, mix:NAME, one index (1) or several (0,2).",
+    ),
+]
+PrecisionOption: TypeAlias = Annotated[
+    Precision, typer.Option("--precision", help="Precision of the computation.")
+]
+FileTypeOption: TypeAlias = Annotated[
+    FileType, typer.Option("--dtype", help="Data type of the numbers in the output.")
+]
+TaskElmo: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--elmo",
+        metavar="MODEL",
+        help="The fitted model's biLM, if it has moved.",
+    ),
+]
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting of the recipe, such as optim.lr=0.1. May be repeated.",
+    ),
+]
+
+
+def parse_layers(text: str) -> "Layers":
+    """Return `1` as a number, `0,2` as a list, everything else as a name."""
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError:
+        return text
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def command_line() -> str:
+    """Return the command that is running, for a report."""
+    return shlex.join(["elmox", *sys.argv[1:]])
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """What a verb prints: data on stdout, messages and progress on stderr."""
+
+    quiet: Annotated[
+        bool,
+        # Eager: options that print something themselves look at it.
+        typer.Option("--quiet", is_eager=True, help="Print no messages and no progress bar."),
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
+
+    @property
+    def show_progress_bar(self) -> bool:
+        """Whether somebody can see a progress bar."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def log(self, message: str) -> None:
+        """Print a message on stderr."""
+        if not self.quiet:
+            typer.echo(f"elmox: {message}", err=True)
+
+    def result(self, values: Any, text: str | Iterable[str]) -> None:
+        """Print a result on stdout.
+
+        Args:
+            values: what `--json` prints.
+            text: lines for people, or one text that ends in a newline.
+        """
+        if self.as_json:
+            typer.echo(json.dumps(values, ensure_ascii=False))
+        elif isinstance(text, str):
+            typer.echo(text, nl=False)
+        else:
+            for line in text:
+                typer.echo(line)
+
+
+def _set_threads(threads: int | None) -> int | None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    return threads
+
+
+@dataclass(frozen=True)
+class RunOptions(PrintOptions):
+    """Where and how a verb computes, and what it prints."""
+
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            envvar="ELMOX_THREADS",
+            callback=_set_threads,
+            help="CPU threads; by default $ELMOX_THREADS, or one per core.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Files that legacy weights need next to them."""
+
+    options: Annotated[
+        Path | None,
+        typer.Option(help="Options file of legacy weights, if it is elsewhere."),
+    ] = None
+    vocab: Annotated[Path | None, typer.Option(help="Vocabulary of a legacy word model.")] = None
+    token_embeddings: Annotated[
+        Path | None,
+        typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
+    ] = None
+
+    def files(self) -> dict[str, Path | None]:
+        """Return the files as arguments of `Elmo.from_pretrained`."""
+        return dict(vars(self))
+
+    def load(
+        self,
+        model: str,
+        run: RunOptions,
+        precision: Precision = Precision.float32,
+        state: State = State.zero,
+    ) -> "Elmo":
+        """Load a model."""
+        # oneDNN keeps compiled code for the last thousand shapes, some 500 MB after a few million
+        # tokens; the last 64 are as fast. It reads the variable when it is first used.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+        from elmox.elmo import Elmo
+
+        return Elmo.from_pretrained(
+            model, **self.files(), state=state.value, device=run.device, dtype=precision.value
+        )
+
+    def load_checkpoint(self, model: str) -> "Checkpoint":
+        """Load a model's weights."""
+        from elmox.pretrained.load import load_checkpoint
+
+        return load_checkpoint(model, **self.files())
+
+
+@dataclass(frozen=True)
+class LanguageModelOptions(ModelOptions):
+    """The same, for verbs that use the softmax."""
+
+    softmax: Annotated[
+        Path | None,
+        typer.Option(help="AI2's softmax file, for a model without a softmax."),
+    ] = None
+    softmax_vocab: Annotated[Path | None, typer.Option(help="Vocabulary of --softmax.")] = None
+
+
+def _note_raw(ctx: typer.Context, raw: bool) -> bool:
+    if raw and not ctx.params.get("quiet"):
+        typer.echo("elmox: --raw is deprecated: running text is the default now", err=True)
+    return raw
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How lines of text are read."""
+
+    tokenized: Annotated[
+        bool,
+        typer.Option(
+            "--tokenized", help="The text is tokenized, one sentence per line: split at spaces."
+        ),
+    ] = False
+    raw: Annotated[bool, typer.Option("--raw", hidden=True, callback=_note_raw)] = False
+
+    def line_format(self, path: str) -> "LineFormat":
+        """Return the format of a file's lines."""
+        from elmox.text.lines import line_format
+
+        return line_format(path, self.tokenized)
+
+    def sentences(self, path: str, tokenize: "Tokenize") -> Iterator[list[str]]:
+        """Read the sentences of a file."""
+        from elmox.text.lines import read_lines
+
+        for line in read_lines(path, self.line_format(path), tokenize):
+            yield from line.sentences

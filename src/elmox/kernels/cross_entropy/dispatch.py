@@ -1,0 +1,79 @@
+"""Full and sampled softmax losses, by plain torch or by Triton kernels.
+
+Shapes: D directions, N positions, P projection, V words, U rows given, S candidates.
+"""
+
+import torch
+from torch import Tensor
+
+from elmox.kernels.availability import why_not_triton
+from elmox.kernels.cross_entropy.plain import Sampled, plain_cross_entropy
+
+
+def full_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk: int | None = None
+) -> Tensor:
+    """Sum of the negative log-likelihoods of one word per position, by the full softmax.
+
+    Args:
+        hidden: (N, P).
+        weight: (V, P).
+        bias: (V,).
+        targets: (N,) word ids.
+        chunk: positions at a time; chosen for the device if not given.
+
+    Returns:
+        () float32, or float64 if `hidden` is.
+    """
+    if _can_fuse(hidden):
+        from elmox.kernels.cross_entropy.triton_loss import fused_cross_entropy
+
+        return fused_cross_entropy(hidden[None], weight, bias, targets[None], chunk=chunk)
+    return plain_cross_entropy(hidden, weight, bias, targets, chunk=chunk)
+
+
+def sampled_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    candidates: Tensor,
+    target_log_expected: Tensor,
+    candidate_log_expected: Tensor,
+    chunk: int | None = None,
+) -> Tensor:
+    """Sum of the negative log-likelihoods of one word per position against distinct candidates.
+
+    Each direction has candidates of its own; all share the rows.
+
+    Args:
+        hidden: (D, N, P).
+        weight: (U, P), rows of the softmax, those of the targets and candidates among them.
+        bias: (U,).
+        targets: (D, N) places among the U rows.
+        candidates: (D, S) places among the U rows, distinct in each direction.
+        target_log_expected: (D, N) see `LogUniformSampler.log_expected`.
+        candidate_log_expected: (D, S) likewise.
+        chunk: positions of a direction at a time; chosen for the device if not given.
+
+    Returns:
+        () float32, or float64 if `hidden` is.
+    """
+    sampled = Sampled(candidates, target_log_expected, candidate_log_expected)
+    if _can_fuse(hidden):
+        from elmox.kernels.cross_entropy.triton_loss import fused_cross_entropy
+
+        return fused_cross_entropy(hidden, weight, bias, targets, sampled, chunk)
+    # Not hidden[direction]: its gradient would first be filled up with zeros.
+    directions = zip(hidden.unbind(), targets.unbind(), sampled.unbind(), strict=True)
+    losses = [
+        plain_cross_entropy(vectors, weight, bias, words.long(), candidates_of_one, chunk)
+        for vectors, words, candidates_of_one in directions
+    ]
+    return torch.stack(losses).sum()
+
+
+def _can_fuse(hidden: Tensor) -> bool:
+    """Return whether the kernels apply. They hold exponentials, which are beyond float16."""
+    fits = hidden.dtype in (torch.float32, torch.bfloat16)
+    return fits and hidden.numel() > 0 and why_not_triton(hidden) is None
