@@ -297,7 +297,7 @@ def test_force_replaces_no_other_things(
     before = tree(tmp_path)
     for arguments in (["convert", model], ["embed", model, tmp_path / "in.txt"]):
         done = run_here([*arguments, tmp_path / "home", "--force"], capsys)
-        assert_one_line(*done, "home", "other things")
+        assert_one_line(*done, "home", "other ")
         assert tree(tmp_path) == before
 
 

@@ -107,6 +107,23 @@ class OutputExists(ArgumentError):
         )
 
 
+class RunExists(ArgumentError):
+    """A directory holds a run already, and continuing it was not requested.
+
+    Attributes:
+        path: the directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Recommend `resume=True` or another directory."""
+        self.path = path
+        super().__init__(
+            "{} holds a run already: continue it with {}, or choose another directory",
+            path,
+            Argument("resume", True),
+        )
+
+
 class NothingHeldOut(ArgumentError):
     """Text has too few documents to hold out every N-th one.
 

@@ -60,7 +60,7 @@ def test_a_model_with_a_softmax_keeps_its_words(
     assert found.after is not None
     assert found.after < 0.9 * found.before
     assert not found.new_softmax
-    assert any("by heart" in message for message in said)  # a few thousand words
+    assert any("memorizes them" in message for message in said)  # a few thousand words
     after = load_checkpoint(out / "model")
     assert after.softmax is not None
     assert before.softmax is not None
@@ -85,6 +85,29 @@ def test_a_worse_model_is_not_handed_over(model: Path, domain: Path, tmp_path: P
     after = load_checkpoint(out / "model")
     assert all((after.tensors[n] == before.tensors[n]).all() for n in before.tensors)
     assert json.loads((out / "report.json").read_text())["improved"] is False
+
+
+@pytest.mark.parametrize(("lr", "improves"), [(0.01, True), (3.0, False)])
+def test_the_output_states_before_and_after(
+    lr: float,
+    improves: bool,
+    model: Path,
+    domain: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["finetune", model, domain, "--tokenized", "--out", tmp_path / "out", "--lr", lr]
+    code, out, err = run_here(
+        [*arguments, "--hold-out", 3, "--epochs", 0.5, "--device", "cpu"], capsys
+    )
+    assert code == 0, err
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["improved"] is improves
+    assert out == (
+        f"perplexity before {report['before']:.2f}, after {report['after']:.2f}\n"
+        f"{tmp_path / 'out' / 'model'}\n"
+    )
+    assert ("the result is the model it started from" in err) is not improves
 
 
 def test_a_legacy_file_gets_a_softmax_first(
@@ -116,8 +139,8 @@ def test_a_legacy_file_gets_a_softmax_first(
     again = run_here(
         ["finetune", model, domain, "--tokenized", "--out", out, "--device", "cpu"], capsys
     )
-    says = f"{out} exists already: go on with --resume, or choose another directory"
-    assert_one_line(*again, says)
+    message = f"{out} holds a run already: continue it with --resume, or choose another directory"
+    assert_one_line(*again, message)
 
 
 def test_a_new_vocabulary_carries_rows_over(model: Path, domain: Path, tmp_path: Path) -> None:
@@ -156,7 +179,7 @@ def test_an_adaptive_softmax_is_kept(adaptive: Checkpoint, domain: Path, tmp_pat
     out, hdf5 = tmp_path / "out", tmp_path / "tuned.hdf5"
     arguments: dict[str, Any] = {"prepare": PREPARE, "options": QUICK, "device": "cpu"}
     # That AI2's format cannot hold it is known before training.
-    with pytest.raises(ElmoxError, match=r"leave out --hdf5 .*softmax is adaptive"):
+    with pytest.raises(ElmoxError, match=r"leave out hdf5, .*softmax is adaptive"):
         finetune(adaptive, [str(domain)], out, hdf5=hdf5, **arguments)
     assert not (out / "run").exists()
     assert not hdf5.exists()
@@ -189,11 +212,11 @@ def test_what_ai2_cannot_hold_is_refused_before_training(domain: Path, tmp_path:
     start = load_checkpoint(write_many_langs(tmp_path / "model", "char", np.random.default_rng(0)))
     arguments: dict[str, Any] = {"prepare": PREPARE, "options": QUICK, "device": "cpu"}
     hdf5 = tmp_path / "tuned.hdf5"
-    with pytest.raises(ElmoxError, match=r"leave out --hdf5 .*ELMoForManyLangs"):
+    with pytest.raises(ElmoxError, match=r"leave out hdf5, .*ELMoForManyLangs"):
         finetune(start, [str(domain)], tmp_path / "out", hdf5=hdf5, **arguments)
     assert not (tmp_path / "out" / "softmax").exists()
     (tmp_path / "tuned_vocab.txt").touch()
-    with pytest.raises(ElmoxError, match=r"tuned_vocab\.txt exists already: .* for --hdf5"):
+    with pytest.raises(ElmoxError, match=r"tuned_vocab\.txt exists already: .* for hdf5"):
         finetune(start, [str(domain)], tmp_path / "other", hdf5=hdf5, **arguments)
     assert not (tmp_path / "other").exists()
 
@@ -250,7 +273,7 @@ def test_interrupted_fine_tuning_goes_on(model: Path, domain: Path, tmp_path: Pa
         run(tmp_path / "cut", False, "step 60/")  # a checkpoint lies behind it
     assert not (tmp_path / "cut" / "model").exists()
     resumed = run(tmp_path / "cut", True, None)
-    assert any(message.startswith("going on from") for message in said)
+    assert any(message.startswith("resuming from") for message in said)
     for name, tensor in whole.tensors.items():
         assert torch.equal(tensor, resumed.tensors[name]), name
 
@@ -294,7 +317,7 @@ def test_going_on_with_something_else_is_refused(model: Path, domain: Path, tmp_
         "softmax, softmax_vocab": {"model": replace(start, softmax=None)},
     }
     for names, change in changes.items():
-        with pytest.raises(ElmoxError, match=rf"out was begun with other values of {names}: "):
+        with pytest.raises(ElmoxError, match=rf"out was started with other values of {names}: "):
             asked.again(**change)
 
 
@@ -308,7 +331,7 @@ def test_a_directory_is_taken_when_the_text_is_prepared(
         asked.again(resume=False, texts=[str(tmp_path / "gone.txt")])
     with pytest.raises(KeyboardInterrupt):
         asked.again(resume=False)
-    with pytest.raises(ElmoxError, match="exists already: go on with --resume, or choose another"):
+    with pytest.raises(ElmoxError, match="holds a run already: continue it with resume=True"):
         asked.again(resume=False)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
@@ -346,7 +369,7 @@ def test_bad_options_are_noticed_at_once(
     out = tmp_path / "out"
     for option in ("--lr", "--epochs", "--softmax-epochs"):
         arguments = ["finetune", tmp_path / "no-model", "no-text", "--out", out, option, 0]
-        assert_one_line(*run_here(arguments, capsys), f"{option[2:].replace('-', '_')} is 0.0")
+        assert_one_line(*run_here(arguments, capsys), f"{option} is 0.0")
     code, _, err = run_here(["finetune", "m", "t", "--out", out, "--hold-out", -1], capsys)
     assert code == 2
     assert "--hold-out" in err

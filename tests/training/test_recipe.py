@@ -61,7 +61,7 @@ def test_settings_override(tmp_path: Path) -> None:
         (["optim.initial_accumulator=0"], "optim.initial_accumulator is 0"),
         (["model.char_cnn.inventory=unicode"], "model.char_cnn.inventory is 'unicode'"),
         (["model.char_cnn.num_characters=100"], "model.char_cnn.num_characters is 100"),
-        (["optim.lr.x=1"], "not a section"),
+        (["optim.lr.x=1"], "expected a section"),
     ],
 )
 def test_bad_settings_are_named(settings: list[str], said: str, tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_a_restart_goes_on_only_with_its_own_run(
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     train(recipe, tmp_path / "out", device="cpu")  # begun by the same parent
     (tmp_path / "out" / ".launch").write_text("another torchrun")
-    with pytest.raises(ElmoxError, match="is not empty: go on with --resume"):
+    with pytest.raises(ElmoxError, match="holds a run already: continue it with resume=True"):
         train(recipe, tmp_path / "out", device="cpu")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("do not touch")
@@ -280,7 +280,7 @@ def test_a_kill_while_the_first_file_was_written(
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     assert train(recipe, out, resume=resume, device="cpu").step == 2
     assert not list(out.glob("*.tmp-*"))
-    with pytest.raises(ElmoxError, match="is not empty: go on with --resume"):
+    with pytest.raises(ElmoxError, match="holds a run already: continue it with resume=True"):
         train(recipe, out, device="cpu")
 
 
@@ -323,7 +323,7 @@ def test_a_damaged_checkpoint_names_the_one_before(corpus: Corpus, tmp_path: Pat
     newest = checkpoints(out / "checkpoints")[-1]
     content = (newest / "trainer.safetensors").read_bytes()
     (newest / "trainer.safetensors").write_bytes(content[: len(content) // 2])
-    with pytest.raises(ElmoxError, match="remove it to go on from step-00000020"):
+    with pytest.raises(ElmoxError, match="remove it to continue from step-00000020"):
         train(recipe, out, resume=True, device="cpu")
     shutil.rmtree(newest)
     assert train(recipe, out, resume=True, device="cpu").step == 30
@@ -386,7 +386,7 @@ def test_resuming_what_never_began_begins(corpus: Corpus, tmp_path: Path) -> Non
 def test_nothing_is_overwritten(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")
-    with pytest.raises(ElmoxError, match="is not empty: go on with --resume"):
+    with pytest.raises(ElmoxError, match="holds a run already: continue it with resume=True"):
         train(recipe, tmp_path / "out", device="cpu")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("do not touch")
@@ -398,7 +398,7 @@ def test_another_recipe_or_corpus_is_refused(corpus: Corpus, tmp_path: Path) -> 
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")
     changed = replace(recipe, optim=replace(recipe.optim, lr=0.5))
-    with pytest.raises(ElmoxError, match=r"another recipe: optim\.lr changed"):
+    with pytest.raises(ElmoxError, match=r"another recipe \(optim\.lr changed\)"):
         train(changed, tmp_path / "out", resume=True, device="cpu")
     (tmp_path / "more").mkdir()
     other = small_corpus(tmp_path / "more", num_documents=13)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import elmox.vectors.embed
 import elmox.vectors.parts
 from elmox.errors import ElmoxError
-from elmox.io.background import Background
+from elmox.io.background import background_thread
 from elmox.vectors.files import open_writer
 from elmox.vectors.layout import Layout
 from elmox.vectors.parts import Parts
@@ -67,9 +67,9 @@ def test_a_run_ends_with_its_part(tmp_path: Path) -> None:
 
 
 def submit_all(*works: Callable[[], None]) -> None:
-    with Background() as background:
+    with background_thread() as thread:
         for work in works:
-            background.submit(work)
+            thread.submit(work)
 
 
 def fail() -> None:
@@ -89,8 +89,8 @@ def test_work_under_way_is_finished_when_the_caller_fails() -> None:
     done: list[int] = []
 
     def work_and_leave() -> None:
-        with Background() as background:
-            background.submit(lambda: done.append(1))
+        with background_thread() as thread:
+            thread.submit(lambda: done.append(1))
             raise KeyError
 
     with pytest.raises(KeyError):

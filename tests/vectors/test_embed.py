@@ -132,7 +132,7 @@ def test_another_input_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
     kill(process)
     with source.open("a") as file:
         file.write("one more line\n")
-    with pytest.raises(ElmoxError, match=r"another job \(input: .*--force") as caught:
+    with pytest.raises(ElmoxError, match=r"another job \(input: .*force=True") as caught:
         embed_in_small_steps(model, source, output)
     assert len(str(caught.value).splitlines()) == 1
     assert not output.exists()

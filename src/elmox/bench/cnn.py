@@ -17,11 +17,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from elmox.bench.floor import ProductRate, product_rate, word_work
-from elmox.bench.memory import memory_for
 from elmox.bench.peers import Notes, gradients_of, plain_kernels
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import Works, median_seconds
 from elmox.config import PRESETS, ElmoConfig
+from elmox.errors import Argument
+from elmox.io.memory import memory_explained
 from elmox.kernels.paths import like, reads_by_table, word_reading_path, word_training_path
 from elmox.model.init import random_bilm
 from elmox.model.token_encoder import TokenEncoder
@@ -63,8 +64,9 @@ def bench_cnn(
     encoders = _Encoders(config, device, dtype)
     shapes = [(slots, work) for slots in tables for work in ("forward", "training")]
     rows: list[dict[str, Any]] = []
+    num_words = len(cases.words)
     for slots, work in tqdm(shapes, unit="shape", disable=not show_progress_bar):
-        with memory_for(f"{len(cases.words)} words: give fewer with --words"):
+        with memory_explained("{} words are too many: lower {}", num_words, Argument("words")):
             measured = _measure(encoders, tables[slots], work, rate, cases.repeats, notes)
         rows.append({"slots": slots, "work": work, **measured})
     tensor = like(device, dtype)

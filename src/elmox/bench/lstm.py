@@ -17,17 +17,20 @@ from torch import Tensor
 from tqdm import tqdm
 
 from elmox.bench.floor import ProductRate, lstm_work, product_rate
-from elmox.bench.memory import memory_for
 from elmox.bench.peers import Notes, compiled_lstm, gradients_of, plain_kernels, torch_lstm
 from elmox.bench.table import Column, Report, milliseconds
 from elmox.bench.timing import Work, Works, median_seconds
 from elmox.config import PRESETS, LstmConfig
+from elmox.errors import Argument
+from elmox.io.memory import memory_explained
 from elmox.kernels.lstm.dispatch import lstm_kernel, lstm_rows
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel, LstmWeights
 from elmox.kernels.paths import reading_path, training_path
 
 # Of a training pass, two products are on the way back.
 PRODUCTS = {"reading": 1, "forward": 1, "training": 3}
+
+_TOO_MANY = "{} rows of {} steps are too many: lower {} or {}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def bench_lstm(
     found: list[dict[str, Any]] = []
     shapes = [(rows, steps) for steps in cases.steps for rows in cases.rows]
     for rows, steps in tqdm(shapes, unit="shape", disable=not show_progress_bar):
-        with memory_for(f"{rows} rows of {steps} steps: give fewer with --rows and --steps"):
+        with memory_explained(_TOO_MANY, rows, steps, Argument("rows"), Argument("steps")):
             found += _measure(_Layer(config, rows, steps, device, dtype), rate, cases, notes)
     layer = _Layer(config, 1, 1, device, dtype)
     facts = {

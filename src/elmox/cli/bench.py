@@ -285,9 +285,9 @@ def embed(
 
 
 def _device(device: str | None) -> "torch.device":
-    from elmox.training.distributed import checked_device
+    from elmox.elmo import resolve_device
 
-    return checked_device(device)
+    return resolve_device(device)
 
 
 app = verb_group(

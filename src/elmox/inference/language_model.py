@@ -80,7 +80,9 @@ class Prediction(NamedTuple):
 def zipf_log_probs(num_words: int) -> Tensor:
     """Return the log frequency (V,) of words in falling order of count, by Zipf's law.
 
-    Vocabularies are in that order but hold no counts. The shift of the ranks is Mandelbrot's.
+    Vocabularies are in that order but hold no counts. The shift of the ranks is Mandelbrot's. The
+    log-uniform proposal of `training.log_uniform` has other constants, which the published loss
+    fixes.
     """
     return -(torch.arange(num_words, dtype=torch.float64) + 2.7).log()
 

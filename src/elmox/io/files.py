@@ -21,9 +21,9 @@ from elmox.io.locks import locked
 from elmox.io.temporary import (
     clear_leftovers,
     create_locked,
-    create_temporary,
     remove,
     temporary_name,
+    temporary_path,
 )
 
 _AT_FDCWD = -100
@@ -64,7 +64,7 @@ def writing(path: Path, resumable: bool = False) -> Iterator[None]:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path next to `path`; on success it becomes `path`, else it is removed."""
-    with writing(path), _temporary(path, directory=False) as temporary:
+    with writing(path), temporary_path(path, directory=False) as temporary:
         yield temporary
         _settle(temporary)
         put_in_place(temporary, path)
@@ -73,7 +73,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """The same for a directory. An existing one is replaced as a whole, and only at the end."""
-    with writing(path), _temporary(path, directory=True) as temporary:
+    with writing(path), temporary_path(path, directory=True) as temporary:
         yield temporary
         for entry in temporary.rglob("*"):
             if entry.is_file():
@@ -87,7 +87,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file so that `path` is as it was or holds all of it; a full disk is an OSError."""
-    with _temporary(path, directory=False) as temporary:
+    with temporary_path(path, directory=False) as temporary:
         with temporary.open("wb") as file:
             file.writelines(chunks)
         _settle(temporary)
@@ -118,7 +118,7 @@ def write_together(
         temporaries = {}
         for path, content in contents.items():
             with writing(path):
-                temporary = files.enter_context(_temporary(path, directory=False))
+                temporary = files.enter_context(temporary_path(path, directory=False))
                 temporaries[path] = temporary
                 if isinstance(content, bytes):
                     temporary.write_bytes(content)
@@ -224,20 +224,6 @@ def read_json_value(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError) as error:  # also bad UTF-8, and numbers of 5,000 digits
         raise ElmoxError(f"{path} is not JSON: {error}") from error
-
-
-@contextmanager
-def _temporary(path: Path, directory: bool) -> Iterator[Path]:
-    """An empty file or directory under a hidden name of `path`; removed in the end, if there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(path)
-    temporary, lock = create_temporary(path, directory)
-    try:
-        yield temporary
-    finally:
-        remove(temporary)
-        if lock is not None:
-            lock.release()
 
 
 @contextmanager

@@ -1,24 +1,29 @@
-"""Out of memory, said so that something can be done about it."""
+"""Out of memory, as an error that explains what to do about it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
-from elmox.errors import ElmoxError
+from elmox.errors import ArgumentError
 
 _TRAINING = "raise train.accumulate, which changes no result, or lower train.rows or train.steps"
 
 
 @contextmanager
-def memory_explained(advice: str = _TRAINING) -> Iterator[None]:
-    """Turn torch's, Triton's and Python's errors of exhausted memory into one line with advice."""
-    message = f"out of memory: {advice}"
+def memory_explained(advice: str = _TRAINING, *values: object) -> Iterator[None]:
+    """Turn the errors of torch, Triton and Python for exhausted memory into one line with advice.
+
+    Args:
+        advice: the advice, with a `{}` for each of the values.
+        values: as in `ArgumentError`.
+    """
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise ElmoxError(message) from error
-    except RuntimeError as error:  # of torch on a CPU, of CUDA and Triton
-        if not any(own in str(error) for own in ("DefaultCPUAllocator", "out of memory")):
+        raise ArgumentError(f"out of memory: {advice}", *values) from error
+    except RuntimeError as error:
+        # On a CPU torch raises a bare RuntimeError, and so do CUDA and Triton: only the text tells.
+        if not any(sign in str(error) for sign in ("DefaultCPUAllocator", "out of memory")):
             raise
-        raise ElmoxError(message) from error
+        raise ArgumentError(f"out of memory: {advice}", *values) from error

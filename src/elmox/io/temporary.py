@@ -111,6 +111,20 @@ def create_locked(create: Callable[[], Path]) -> tuple[Path, Lock | None]:
 
 
 @contextmanager
+def temporary_path(path: Path, directory: bool) -> Iterator[Path]:
+    """Make an empty file or directory under a hidden name of `path`, and remove it in the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(path)
+    temporary, lock = create_temporary(path, directory)
+    try:
+        yield temporary
+    finally:
+        remove(temporary)
+        if lock is not None:
+            lock.release()
+
+
+@contextmanager
 def scratch_directory(name: str, parent: Path | None = None) -> Iterator[Path]:
     """A directory for the time of a `with`; those of killed processes are removed first.
 
@@ -119,14 +133,8 @@ def scratch_directory(name: str, parent: Path | None = None) -> Iterator[Path]:
         parent: where; the system's directory for temporary files by default.
     """
     path = (Path(tempfile.gettempdir()) if parent is None else parent) / name
-    clear_leftovers(path)
-    temporary, lock = create_temporary(path, directory=True)
-    try:
+    with temporary_path(path, directory=True) as temporary:
         yield temporary
-    finally:
-        remove(temporary)
-        if lock is not None:
-            lock.release()
 
 
 def remove(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Named arrays in HDF5 files that others wrote, or will read."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,11 @@ Array = NDArray[np.float32]
 Read = Callable[[str, tuple[int, ...], str], Array]
 
 
-def open_hdf5(path: Path) -> "Hdf5Reader":
+def open_hdf5(path: Path) -> "closing[Hdf5Reader]":
     """Open a file for reading; whatever is wrong with it is an `ElmoxError`."""
     from elmox.io.hdf5_reader import Hdf5Reader
 
-    return Hdf5Reader(path)
+    return closing(Hdf5Reader(path))
 
 
 def array_reader(file: "Hdf5Reader", wanted_by: str) -> Read:

@@ -17,8 +17,7 @@ from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError
-from elmox.io.json_lines import is_json_lines
-from elmox.io.json_text import check_json_text
+from elmox.io.json_lines import check_json_text, is_json_lines
 from elmox.io.text_files import open_text, text_name
 from elmox.text.offsets import Offsets, token_offsets
 from elmox.text.sentences import split_sentences

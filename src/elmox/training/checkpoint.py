@@ -1,12 +1,12 @@
-"""Checkpoints of a run: written whole or not at all, the last two kept.
+"""Checkpoints of a run: written atomically, the last two kept.
 
     out/checkpoints/step-00001250/
       trainer.safetensors   weights, optimizer, LSTM states of all rows
-      trainer.json          how far the run is
-      recipe.toml           what is being trained
+      trainer.json          the run's progress
+      recipe.toml           the resolved recipe
 
-Random numbers and positions in the corpus follow from seed and step (keys.py, rows.py), so there is
-nothing else to keep.
+Random numbers and positions in the corpus follow from seed and step (keys.py, rows.py), so nothing
+else is stored.
 """
 
 import re
@@ -31,19 +31,19 @@ _NAME = re.compile(r"step-(\d+)")
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
-        step: updates done.
-        corpus: digest of the corpus it reads.
+        step: number of updates done.
+        corpus: digest of the corpus.
         lr: learning rate of the last update; None before the first.
-        seconds: spent training, in all its sessions.
+        seconds: time spent training, including the time before interruptions.
         loss_sum, loss_count: of the steps since the last report, for the next one.
-        evaluated: the step of the last held-out perplexity; 0 before the first.
-        perplexity: that perplexity.
+        evaluated: the step of the last evaluation; 0 before the first.
+        perplexity: held-out perplexity of the last evaluation.
         best_perplexity: the lowest so far.
-        num_worse: evaluations since the best.
-        course: of the reported losses.
+        num_worse: number of evaluations since the lowest.
+        course: summary of the reported losses.
     """
 
     step: int
@@ -73,15 +73,15 @@ def write_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in `folder`, oldest first."""
+    """Return the checkpoints in `folder`, oldest first."""
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(paths, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Clear away what a kill while writing left behind."""
+    """Remove what a process that was killed while writing left behind."""
     if folder.is_dir():
         hidden = [p.name for p in folder.iterdir() if is_leftover(p.name)]
         for name in {name.split(".")[1] for name in hidden}:
@@ -97,23 +97,27 @@ def _remove_oldest(folder: Path) -> None:
 def read_checkpoint(
     path: Path, recipe: Recipe, corpus_digest: str
 ) -> tuple[RunProgress, dict[str, Tensor]]:
-    """Read a checkpoint, and refuse it where recipe or corpus are not those it was made with."""
+    """Read a checkpoint.
+
+    Raises:
+        ElmoxError: if it is damaged, or was made with another recipe or corpus.
+    """
     values = read_json(path / "trainer.json")
     progress = validated(RunProgress, values, str(path / "trainer.json"))
     changed = recipe.differences(read_recipe(path / "recipe.toml"))
     if changed:
         raise ElmoxError(
-            f"{path} was made with another recipe: {', '.join(changed)} changed; go on with the "
-            "old recipe, or start anew in another directory"
+            f"{path} was made with another recipe ({', '.join(changed)} changed): continue with "
+            "the old recipe, or start again in another directory"
         )
     if progress.corpus != corpus_digest:
         raise ElmoxError(
-            f"{path} was made on another corpus than {recipe.data.dir}: go on with the old one, or "
-            "start anew in another directory"
+            f"{path} was made on another corpus than {recipe.data.dir}: continue with the old "
+            "corpus, or start again in another directory"
         )
     try:
         return progress, read_tensors(path / "trainer.safetensors")
     except ElmoxError as error:
         older = checkpoints(path.parent)[:-1]
-        advice = f": remove it to go on from {older[-1].name}" if older else ""
+        advice = f": remove it to continue from {older[-1].name}" if older else ""
         raise ElmoxError(f"{error}{advice}") from error

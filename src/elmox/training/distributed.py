@@ -1,6 +1,6 @@
-"""The processes that train together: what torchrun started, or this one alone.
+"""The processes of a training run: those that torchrun started, or this one alone.
 
-Every process reads its own rows; sums over all of them make each step the step that one process
+Every process reads its own rows. Sums over all processes make each step the step that one process
 would take with all rows.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from elmox.elmo import default_device
-from elmox.errors import ElmoxError
+from elmox.elmo import default_device, resolve_device
+from elmox.errors import Argument, ArgumentError, ElmoxError
 
 T = TypeVar("T")
 
@@ -29,7 +29,13 @@ LONGEST_WAIT = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Processes:
-    """Which process this is, of how many, and where it computes."""
+    """This process and the number of all that train together.
+
+    Attributes:
+        rank: the number of this process, from 0.
+        num: the number of processes.
+        device: the device of this process.
+    """
 
     rank: int
     num: int
@@ -37,72 +43,69 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
     def sum(self, values: Tensor) -> Tensor:
-        """Replace values by their sum over all processes."""
+        """Replace values with their sum over all processes."""
         if self.num > 1:
             dist.all_reduce(values)
         return values
 
     def mean(self, values: Tensor) -> Tensor:
-        """Replace values by their mean over all processes."""
+        """Replace values with their mean over all processes."""
         return self.sum(values).div_(self.num) if self.num > 1 else values
 
     def any(self, flags: Tensor) -> Tensor:
-        """Replace flags (uint8) by whether any process has them."""
+        """Set each flag (uint8) that any process has set."""
         if self.num > 1:
             dist.all_reduce(flags, op=dist.ReduceOp.MAX)
         return flags
 
-    def agreed(self, decide: Callable[[], T]) -> T:
-        """What the first process finds, for all. Its error is everyone's, so that none waits."""
+    def agreed(self, compute: Callable[[], T]) -> T:
+        """Return in every process what `compute` returns in the first.
+
+        An `ElmoxError` of the first process is raised in all of them, so that none waits for it.
+        """
         if self.num == 1:
-            return decide()
-        told: list[Any] = [None, None]
+            return compute()
+        result: list[Any] = [None]
         if self.is_first:
             try:
-                told[0] = decide()
+                result = [compute()]
             except ElmoxError as error:
-                told[1] = str(error)
-        dist.broadcast_object_list(told, src=0, device=self.device)
-        if told[1] is not None:
-            raise ElmoxError(told[1])
-        found: T = told[0]
-        return found
+                result = [error]
+        dist.broadcast_object_list(result, src=0, device=self.device)
+        if isinstance(result[0], ElmoxError):
+            raise result[0]
+        return cast(T, result[0])
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have called this."""
         if self.num > 1:
             dist.barrier()
 
 
 @contextmanager
 def processes(device: str | None = None) -> Iterator[Processes]:
-    """Join the processes that torchrun started; alone where it started none.
+    """Join the processes that torchrun started; without torchrun, this process is the only one.
 
     Args:
-        device: cpu or cuda; a GPU if there is one by default. With several processes each takes the
-            GPU of its local number.
+        device: cpu or cuda; by default a GPU if there is one. Each of several processes takes the
+            GPU of its local rank.
     """
     number = int(os.environ.get("WORLD_SIZE", "1"))
-    where = checked_device(device)
+    name = device or default_device()
+    if number > 1 and name.startswith("cuda"):
+        name = f"cuda:{_local_gpu()}"
+    where = resolve_device(name)
+    if where.type == "cuda":
+        torch.cuda.set_device(where)  # where kernels are launched
     if number == 1:
-        if where.type == "cuda" and where.index is not None:
-            torch.cuda.set_device(where)  # where kernels are launched
         yield Processes(0, 1, where)
         return
-    if where.type == "cuda":
-        where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        if where.index >= torch.cuda.device_count():
-            raise ElmoxError(
-                f"{os.environ['LOCAL_WORLD_SIZE']} processes on a machine with "
-                f"{torch.cuda.device_count()} GPUs: give torchrun a smaller --nproc-per-node"
-            )
-        torch.cuda.set_device(where)
-    # torchrun keeps its store of addresses over a restart; without a name of its own for each
-    # attempt, a restarted process would wait for processes that are gone.
+    # torchrun keeps its store of addresses over a restart. Without a prefix for each attempt, a
+    # restarted process would wait for processes that are gone.
     store, rank, _ = next(rendezvous("env://"))
     dist.init_process_group(
         "nccl" if where.type == "cuda" else "gloo",
@@ -114,40 +117,44 @@ def processes(device: str | None = None) -> Iterator[Processes]:
     try:
         yield Processes(rank, number, where)
     except RuntimeError as error:
+        # gloo has no exception class: its name in torch's message is all that marks its errors.
         if "gloo" not in str(error) and not isinstance(error, dist.DistBackendError):
             raise
-        # The traceback of whoever waited for a dead process says nothing of why it died.
-        raise ElmoxError(
-            f"process {rank} lost another process of {number}: see what that one said, then go on "
-            "with --resume"
+        # The traceback of a process that waited for a dead one does not show why that one died.
+        raise ArgumentError(
+            "process {} lost another of the {} processes: see the error of that one, then continue "
+            "with {}",
+            rank,
+            number,
+            Argument("resume", True),
         ) from error
     finally:
-        # Models that hold the group go first, those in cycles too. The last holder waits for the
-        # group's threads; one that is not torch's own way to leave does so with Python's lock, and
-        # a thread that needs it to let go of a tensor waits in turn, both for ever.
+        # Models that hold the group go first, those in cycles too. The last holder of the group
+        # waits for the group's threads. If that is a model, it waits with Python's lock held, and a
+        # thread that needs the lock to release a tensor waits in turn: a deadlock.
         gc.collect()
         dist.destroy_process_group()
 
 
-def checked_device(device: str | None) -> torch.device:
-    """A device that is there; a GPU if there is one by default."""
-    kind = device or default_device()
-    try:
-        where = torch.device(kind)
-        torch.empty(0, device=where)
-    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has
-        raise ElmoxError(f"device={kind!r}: {str(error).splitlines()[0]}") from error
-    return where
-
-
 def was_restarted() -> bool:
-    """Whether torchrun started this process again after another one died."""
+    """Return whether torchrun started this process again after a process died."""
     return _num_restarts() > 0
 
 
 def launch_id() -> str:
-    """The same for a process and those that torchrun starts in its place, and for no other."""
+    """Return an id that a process shares only with those that torchrun starts in its place."""
     return f"{os.environ.get('TORCHELASTIC_RUN_ID', '')} {os.uname().nodename} {os.getppid()}"
+
+
+def _local_gpu() -> int:
+    """Return the index of this process's GPU on its machine."""
+    index = int(os.environ.get("LOCAL_RANK", "0"))
+    if index >= torch.cuda.device_count():
+        raise ElmoxError(
+            f"{os.environ['LOCAL_WORLD_SIZE']} processes on a machine with "
+            f"{torch.cuda.device_count()} GPUs: give torchrun a smaller --nproc-per-node"
+        )
+    return index
 
 
 def _num_restarts() -> int:

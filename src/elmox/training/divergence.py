@@ -1,25 +1,25 @@
-"""Noticing that training has lost what it had learned.
+"""Detect a training run that has lost what it had learned.
 
-A learning rate that is a little too high does no harm for thousands of steps; then, within a few
-dozen, the loss is back where it began, and never falls again. All numbers stay finite, so only the
-course of the loss tells, and hours of work would go into a model of word frequencies.
+A learning rate that is a little too high does no harm for thousands of steps. Then, within a few
+dozen, the loss returns to its first values and never falls again. All numbers stay finite, so only
+the course of the loss shows it; without a check, hours go into a model of word frequencies.
 """
 
 from dataclasses import dataclass
 
-NUM_REPORTS = 5  # that count together: a report may be one small step of strange text
-LEAST_GAIN = 1.0  # nats: before that much was learned, there is nothing to lose
-ALL_BUT = 0.1  # of the gain: with no more than that left, all is lost
+NUM_REPORTS = 5  # reports that are averaged: a single one may be a small step of unusual text
+MIN_GAIN = 1.0  # nats: before the loss has fallen by that much, there is nothing to lose
+KEPT_SHARE = 0.1  # of the gain: a run that keeps no more than this has diverged
 
 
 @dataclass(frozen=True)
 class LossCourse:
-    """What the reported losses have been like.
+    """Summary of the losses that a run has reported.
 
     Attributes:
-        recent: the last few.
-        first: the mean of the first few.
-        lowest: the lowest mean of as many in a row.
+        recent: the last `NUM_REPORTS` losses.
+        first: the mean of the first `NUM_REPORTS`.
+        lowest: the lowest mean of that many in a row.
     """
 
     recent: tuple[float, ...] = ()
@@ -29,7 +29,7 @@ class LossCourse:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def after(self, loss: float) -> "LossCourse":
-        """With one more report."""
+        """Return the course with one more report."""
         recent = (*self.recent, loss)[-NUM_REPORTS:]
         if len(recent) < NUM_REPORTS:
             return LossCourse(recent)
@@ -40,8 +40,8 @@ class LossCourse:
 
     @property
     def has_diverged(self) -> bool:
-        """Whether the last few losses are all back where it began."""
+        """Whether all recent losses are back at the first ones."""
         if self.first is None or self.lowest is None:
             return False
         gained = self.first - self.lowest
-        return gained > LEAST_GAIN and min(self.recent) > self.first - ALL_BUT * gained
+        return gained > MIN_GAIN and min(self.recent) > self.first - KEPT_SHARE * gained

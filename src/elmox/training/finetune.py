@@ -1,15 +1,18 @@
-"""Go on training a finished biLM on the text of a domain (Peters et al. 2018, Table 7).
+"""Fine-tune a biLM on the text of a domain (Peters et al. 2018, Table 7).
 
 A model with a softmax keeps it and its vocabulary, so that perplexities before and after can be
-compared. One without, or one that is to predict the domain's own words, gets a new softmax: rows of
-words that both vocabularies have are carried over, and the softmax is trained first, with the body
-frozen, so that its first random errors do not spoil the body.
+compared. A model without one, or one that is to predict the domain's words, gets a new softmax.
+Rows of words that are in both vocabularies are carried over. The new softmax is trained first, with
+the body frozen, so that its random errors at the beginning do not damage the body.
+
+The starting point is one of the candidates for the result: the result is never worse on held-out
+text than the model that fine-tuning started from.
 
     out/
-      finetune.json  what was asked for
-      corpus/        the text
+      finetune.json  the arguments
+      corpus/        the prepared text
       start/         the model with a softmax for that text
-      softmax/       the run that trains a new softmax      (where there is a new one)
+      softmax/       the run that trains a new softmax      (if there is a new one)
       run/           the run that trains everything
       model/         the result
       report.json    perplexity before and after
@@ -27,7 +30,8 @@ from typing import Any
 
 import torch
 
-from elmox.errors import ElmoxError
+from elmox.elmo import resolve_device
+from elmox.errors import Argument, ArgumentError, ElmoxError, RunExists
 from elmox.io.files import atomic_write, is_vacant, read_json, to_json, writing
 from elmox.io.locks import alone_in
 from elmox.io.progress import Log
@@ -38,27 +42,27 @@ from elmox.pretrained.ai2 import write_ai2
 from elmox.pretrained.load import load_checkpoint, write_directory
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
-from elmox.training.distributed import Processes, checked_device
+from elmox.training.distributed import Processes
 from elmox.training.loop import Outcome, train
 from elmox.training.recipe import Recipe, recipe_from_dict
 from elmox.training.start import fresh_softmax, starting_point
 from elmox.training.trainer import Trainer
 
-SMALL_DOMAIN = 200_000  # words; with fewer a biLM learns the text by heart within a few epochs
+SMALL_DOMAIN = 200_000  # words; with fewer, a biLM memorizes the text within a few epochs
 
 
 @dataclass(frozen=True)
 class FinetuneOptions:
-    """How to go on.
+    """Settings of fine-tuning.
 
     Attributes:
-        new_vocab: predict the domain's own words rather than those the model knows.
-        epochs: times the text is read with everything in training.
-        softmax_epochs: times it is read before with only a new softmax in training.
+        new_vocab: predict the words of the domain instead of the model's vocabulary.
+        epochs: number of passes over the text that train everything.
+        softmax_epochs: number of passes before that, which train only a new softmax.
         lr: peak learning rate of AdamW for everything.
-        softmax_lr: the same for a new softmax alone.
-        rows, steps: the shape of a step; rows are fewer where the text is short.
-        seed: of everything that is drawn.
+        softmax_lr: peak learning rate for a new softmax alone.
+        rows, steps: shape of a step, as in `TrainRecipe`; a short text gets fewer rows.
+        seed: of all random numbers.
     """
 
     new_vocab: bool = False
@@ -73,24 +77,25 @@ class FinetuneOptions:
     def __post_init__(self) -> None:
         for name in ("epochs", "softmax_epochs", "lr", "softmax_lr", "rows", "steps"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ElmoxError(f"{name} is {getattr(self, name)}, expected more than 0")
+                value = getattr(self, name)
+                raise ArgumentError("{} is {}, expected more than 0", Argument(name), value)
 
 
 @dataclass(frozen=True)
 class FinetuneReport:
-    """What came of it.
+    """The result of fine-tuning.
 
     Attributes:
-        before, after: held-out full-softmax perplexity; None where no text is held out. With a new
-            softmax, `before` is what the frozen body reaches with it.
-        num_tokens: words of the training text.
-        unknown_share: the part of them that the vocabulary lacks.
-        new_softmax: whether the softmax had to be trained first.
-        num_carried: its rows that were carried over from the old one.
-        model: the result.
-        improved: whether the held-out perplexity fell; otherwise `model` is what training started
-            from.
-        signal: what interrupted it, if anything did.
+        before: held-out perplexity (full softmax) of the starting point; None if no text is held
+            out. With a new softmax, the starting point is the old body with the trained softmax.
+        after: the best held-out perplexity of the fine-tuned model.
+        num_tokens: number of words in the training text.
+        unknown_share: share of them that are not in the vocabulary.
+        new_softmax: whether a new softmax was trained first.
+        num_carried: number of its rows that were carried over from the old softmax.
+        model: directory of the result.
+        improved: whether `after` is below `before`; otherwise `model` is the starting point.
+        signal: number of the signal that interrupted fine-tuning, if any.
     """
 
     before: float | None
@@ -120,84 +125,90 @@ def finetune(
     """Fine-tune a model.
 
     Args:
-        model: where to start.
-        texts: files of the domain.
-        out: the directory of everything that is made.
-        prepare: how to read the text; its vocabulary is decided here.
+        model: the model to start from.
+        texts: text files of the domain.
+        out: directory for everything that is written.
+        prepare: how to read the text; its vocabulary is set here.
         options: how to train.
-        hdf5: a file to write the result to in AI2's format as well.
-        resume: go on where an earlier call with the same arguments was interrupted.
-        device: cpu, cuda; a GPU if there is one by default.
-        log: told how it goes.
-        show_progress_bar: on stderr.
+        hdf5: file to which the result is also written in AI2's format.
+        resume: continue where a call with the same arguments was interrupted.
+        device: cpu or cuda; by default a GPU if there is one.
+        log: called with each line of progress.
+        show_progress_bar: show a bar on stderr.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ElmoxError(
-            "elmox finetune runs in one process: on several, prepare the text with the model's "
-            "vocabulary and use elmox train with model.start"
+            "fine-tuning runs in one process: to use several, prepare the text with the model's "
+            "vocabulary and train with the recipe setting model.start"
         )
     if hdf5 is not None and not resume:
         _refuse_files(hdf5)
     with ExitStack() as held:
-        _enter(out, _asked(model, texts, prepare, options), resume, held)
+        _enter(out, _arguments(model, texts, prepare, options), resume, held)
         corpus = _corpus(model, texts, out, prepare, options)
         _warn(corpus, log)
-        whole, found = _start(model, corpus, out, options, hdf5)
-        del model  # it is read from `start` again: two copies would be one too many
+        recipe, report = _start(model, corpus, out, options, hdf5)
+        del model  # it is read from `start` again: two copies would take twice the memory
 
-        def go(recipe: Recipe, folder: Path) -> Outcome:
-            bar = show_progress_bar
+        def run(recipe: Recipe, folder: Path) -> Outcome:
             return train(
                 recipe,
                 folder,
                 resume=resume,
                 device=device,
-                verify=False,  # it just was
+                verify=False,  # `_corpus` has done that
                 log=log,
-                show_progress_bar=bar,
+                show_progress_bar=show_progress_bar,
             )
 
-        if found.new_softmax:
-            log(f"training a new softmax first; {found.num_carried} of its rows are carried over")
-            outcome = go(_softmax_only(whole, options), out / "softmax")
-            found = replace(found, before=outcome.best_perplexity, signal=outcome.signal)
-            softmax = out / "softmax" / ("best" if corpus.valid else "last")
-            whole = replace(whole, model=replace(whole.model, start=str(softmax)))
+        best_or_last = "last" if corpus.valid is None else "best"
+        if report.new_softmax:
+            log(f"training a new softmax first; {report.num_carried} of its rows are carried over")
+            outcome = run(_softmax_only(recipe, options), out / "softmax")
+            report = replace(report, before=outcome.best_perplexity, signal=outcome.signal)
+            start = str(out / "softmax" / best_or_last)
+            recipe = replace(recipe, model=replace(recipe.model, start=start))
         elif corpus.valid is not None:
-            found = replace(found, before=_held_out(whole, corpus, device))
-            log(f"held-out perplexity before: {found.before:.2f}")
-        if found.signal is not None:
-            return found
-        outcome = go(whole, out / "run")
-        found = replace(found, after=outcome.best_perplexity, signal=outcome.signal)
-        if found.signal is None:
-            best = out / "run" / ("best" if corpus.valid else "last")
-            if found.before is not None and found.after is not None and found.after > found.before:
-                best = Path(whole.model.start)
-                found = replace(found, improved=False)
-            _finish(found, best, out, hdf5, force=resume)
-        return found
+            report = replace(report, before=_held_out(recipe, corpus, device))
+            log(f"held-out perplexity before: {report.before:.2f}")
+        if report.signal is not None:
+            return report
+        outcome = run(recipe, out / "run")
+        report = replace(report, after=outcome.best_perplexity, signal=outcome.signal)
+        if report.signal is not None:
+            return report
+        result = out / "run" / best_or_last
+        if report.before is not None and report.after is not None:
+            report = replace(report, improved=report.after < report.before)
+            if not report.improved:
+                result = Path(recipe.model.start)
+        _finish(report, result, out, hdf5, force=resume)
+        return report
 
 
 def carry_over(old: Softmax | StoredSoftmax, new: Softmax) -> tuple[Softmax, int]:
-    """Copy the rows of words that both vocabularies have; returns how many there were."""
+    """Copy the rows of words that are in both vocabularies.
+
+    Returns:
+        The new softmax with these rows, and their number.
+    """
     if "weight" not in old.tensors or "weight" not in new.tensors:
-        return new, 0  # an adaptive softmax's rows mean nothing outside their clusters
-    places = {word: place for place, word in enumerate(old.vocab)}
-    pairs = [(i, places[word]) for i, word in enumerate(new.vocab) if word in places]
-    mine = torch.tensor([i for i, _ in pairs], dtype=torch.int64)
-    theirs = torch.tensor([j for _, j in pairs], dtype=torch.int64)
+        return new, 0  # rows of an adaptive softmax are meaningless outside their clusters
+    old_ids = {word: id for id, word in enumerate(old.vocab)}
+    pairs = [(id, old_ids[word]) for id, word in enumerate(new.vocab) if word in old_ids]
+    target = torch.tensor([new_id for new_id, _ in pairs], dtype=torch.int64)
+    source = torch.tensor([old_id for _, old_id in pairs], dtype=torch.int64)
     tensors = {
-        name: new.tensors[name].index_copy(0, mine, old.tensors[name][theirs])
+        name: new.tensors[name].index_copy(0, target, old.tensors[name][source])
         for name in ("weight", "bias")
     }
     return replace(new, tensors=tensors), len(pairs)
 
 
-def _asked(
+def _arguments(
     model: Checkpoint, texts: Sequence[str], prepare: PrepareOptions, options: FinetuneOptions
 ) -> dict[str, Any]:
-    """All that decides what will be learned, as JSON has it."""
+    """Return everything that decides what will be learned, as JSON values."""
     softmax = model.softmax
     words = "" if softmax is None else "\n".join(softmax.vocab)
     values = {
@@ -214,8 +225,8 @@ def _asked(
     return plain
 
 
-def _enter(out: Path, asked: Mapping[str, Any], resume: bool, held: ExitStack) -> None:
-    """Make the directory, or see that what was begun in it is what is asked for now.
+def _enter(out: Path, arguments: Mapping[str, Any], resume: bool, held: ExitStack) -> None:
+    """Create the directory, or check that it was started with the same arguments.
 
     Until `held` is closed, other processes are kept out.
     """
@@ -226,20 +237,18 @@ def _enter(out: Path, asked: Mapping[str, Any], resume: bool, held: ExitStack) -
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         held.enter_context(alone_in(out, "fine-tuning in"))
-    if (out / "corpus").exists():  # until the text is prepared, nothing was begun
+    if (out / "corpus").exists():  # until the text is prepared, nothing was started
         if not resume:
-            raise ElmoxError(
-                f"{out} exists already: go on with --resume, or choose another directory"
-            )
-        before = read_json(path)
-        changed = [name for name in asked if before.get(name) != asked[name]]
+            raise RunExists(out)
+        stored = read_json(path)
+        changed = [name for name in arguments if stored.get(name) != arguments[name]]
         if changed:
             raise ElmoxError(
-                f"{out} was begun with other values of {', '.join(changed)}: go on with those, or "
-                "choose another directory"
+                f"{out} was started with other values of {', '.join(changed)}: continue with "
+                "those, or choose another directory"
             )
     with atomic_write(path) as temporary:
-        temporary.write_bytes(to_json(asked))
+        temporary.write_bytes(to_json(arguments))
 
 
 def _corpus(
@@ -249,7 +258,7 @@ def _corpus(
     prepare: PrepareOptions,
     options: FinetuneOptions,
 ) -> Corpus:
-    """The text, prepared once, by the model's tokenizer and, if it has one, vocabulary."""
+    """Prepare the text once, with the model's tokenizer and, if it has one, its vocabulary."""
     folder = out / "corpus"
     if not (folder / "corpus.json").exists():
         prepare = replace(prepare, tokenizer=prepare.tokenizer or model.config.text.tokenizer)
@@ -264,21 +273,27 @@ def _corpus(
 
 def _warn(corpus: Corpus, log: Log) -> None:
     if corpus.valid is None:
-        log("no text is held out, so the perplexity before and after will not be known")
+        log(
+            "no text is held out, so perplexity before and after is not measured, and the result "
+            "may be worse than the model it started from"
+        )
     if corpus.info.train.num_tokens < SMALL_DOMAIN:
         watch = " and watch the held-out perplexity" if corpus.valid else ""
         log(
-            f"warning: {corpus.info.train.num_tokens:,} words are so few that the model will soon "
-            f"know them by heart: keep to one epoch{watch}"
+            f"warning: {corpus.info.train.num_tokens:,} words are so few that the model soon "
+            f"memorizes them: keep to one epoch{watch}"
         )
 
 
 def _start(
     model: Checkpoint, corpus: Corpus, out: Path, options: FinetuneOptions, hdf5: Path | None
 ) -> tuple[Recipe, FinetuneReport]:
-    """Write the model with a softmax for the corpus; returns how to train it, and a first report.
+    """Write the model with a softmax for the corpus.
 
-    A new softmax is always a full one, whatever the old one was.
+    A new softmax is always a full one, whatever the old one is.
+
+    Returns:
+        The recipe that trains it, and a report without perplexities.
     """
     old = model.softmax
     kept = old if old is not None and old.vocab == corpus.vocab() else None
@@ -304,10 +319,10 @@ def _start(
 
 
 def _recipe(corpus: Corpus, start: Path, options: FinetuneOptions, loss: str) -> Recipe:
-    # A short text must still give a few hundred updates an epoch.
+    # A short text must still give a few hundred updates per epoch.
     rows = max(4, min(options.rows, corpus.train.num_positions // (options.steps * 200)))
-    steps = max(1, corpus.train.num_positions // (rows * options.steps))  # an epoch's
-    often = max(1, steps // 4)
+    steps = max(1, corpus.train.num_positions // (rows * options.steps))  # per epoch
+    quarter = max(1, steps // 4)
     values = {
         "data": {"dir": str(corpus.path)},
         "model": {"start": str(start)},
@@ -327,7 +342,11 @@ def _recipe(corpus: Corpus, start: Path, options: FinetuneOptions, loss: str) ->
             "clip_norm": 1.0,
             "sum_over_steps": False,
         },
-        "report": {"eval_every": often, "save_every": often, "log_every": max(1, often // 5)},
+        "report": {
+            "eval_every": quarter,
+            "save_every": quarter,
+            "log_every": max(1, quarter // 5),
+        },
     }
     return recipe_from_dict(values, "the fine-tuning recipe")
 
@@ -341,36 +360,40 @@ def _softmax_only(recipe: Recipe, options: FinetuneOptions) -> Recipe:
 
 
 def _held_out(recipe: Recipe, corpus: Corpus, device: str | None) -> float:
-    """Perplexity before the first step. A function of its own, so that its trainer goes."""
-    alone = Processes(0, 1, checked_device(device))
+    """Return the perplexity before the first step; its trainer is released on return."""
+    alone = Processes(0, 1, resolve_device(device))
     trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), alone)
     return trainer.held_out(recipe.report.eval_rows).perplexity
 
 
 def _refuse_files(hdf5: Path) -> None:
-    """Nothing is overwritten: neither the file nor those that `write_ai2` puts beside it."""
-    beside = (f"{hdf5.stem}_{end}" for end in ("options.json", "softmax.hdf5", "vocab.txt"))
-    for path in (hdf5, *map(hdf5.with_name, beside)):
+    """Refuse to overwrite the file, or one of those that `write_ai2` writes next to it."""
+    siblings = (f"{hdf5.stem}_{end}" for end in ("options.json", "softmax.hdf5", "vocab.txt"))
+    for path in (hdf5, *map(hdf5.with_name, siblings)):
         if path.exists() or path.is_symlink():
-            raise ElmoxError(f"{path} exists already: choose another name for --hdf5")
+            raise ArgumentError(
+                "{} exists already: choose another name for {}", path, Argument("hdf5")
+            )
 
 
 def _rehearse_ai2(start: Checkpoint, hdf5: Path, out: Path) -> None:
-    """A model that AI2's format cannot hold is refused before it is trained for hours."""
+    """Refuse a model that AI2's format cannot hold before it is trained for hours."""
     with scratch_directory("hdf5", out) as folder:
         try:
             write_ai2(start, folder / hdf5.name)
         except ElmoxError as error:
-            raise ElmoxError(
-                f"leave out --hdf5 and use elmox convert afterwards: {error}"
+            raise ArgumentError(
+                "leave out {}, and convert the result afterwards: {}", Argument("hdf5"), error
             ) from error
 
 
-def _finish(found: FinetuneReport, source: Path, out: Path, hdf5: Path | None, force: bool) -> None:
-    """Write the model at `source` as the result, in AI2's format too if asked, and the report."""
+def _finish(
+    report: FinetuneReport, source: Path, out: Path, hdf5: Path | None, force: bool
+) -> None:
+    """Write the model at `source` as the result, to `hdf5` as well if given, and the report."""
     best = load_checkpoint(source)
     write_directory(best, out / "model", force=True)
     if hdf5 is not None:
         write_ai2(best, hdf5, force)
     with atomic_write(out / "report.json") as path:
-        path.write_bytes(to_json(asdict(found)))
+        path.write_bytes(to_json(asdict(report)))

@@ -1,4 +1,4 @@
-"""A whole training run: from a recipe to a model, in one go or in many."""
+"""A training run, from a recipe to a model; it can be interrupted and resumed."""
 
 import math
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elmox.errors import ElmoxError
 from elmox.io.memory import memory_explained
-from elmox.io.progress import Log, MetricsLog, ProgressReport
+from elmox.io.progress import Log
 from elmox.pretrained.load import write_directory
 from elmox.training.checkpoint import (
     RunProgress,
@@ -20,6 +20,7 @@ from elmox.training.checkpoint import (
 )
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.distributed import Processes, processes
+from elmox.training.progress import MetricsLog, ProgressReport
 from elmox.training.recipe import Recipe
 from elmox.training.run_directory import enter
 from elmox.training.start import starting_point
@@ -29,15 +30,16 @@ from elmox.training.trainer import Pending, StepReport, Trainer
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
-        step: updates done, of `num_steps`.
-        loss: the last reported in this session (sampled softmax's, where the recipe says so).
-        perplexity: the last on held-out text; None where none was measured.
-        best_perplexity: the lowest.
-        signal: what told it to stop before the end, if anything did.
-        stopped_early: whether held-out perplexity stopped getting better.
+        step: number of updates done, of `num_steps`.
+        loss: the last reported one since the run was started or resumed; of the sampled softmax, if
+            the recipe has that.
+        perplexity: the last one on held-out text; None if none was measured.
+        best_perplexity: the lowest one.
+        signal: number of the signal that stopped the run, if any.
+        stopped_early: whether the run ended because the held-out perplexity did not improve.
     """
 
     step: int
@@ -62,45 +64,46 @@ def train(
     """Train a biLM.
 
     Args:
-        recipe: what to do.
+        recipe: the settings of the run.
         out: the run's directory; see `training/run_directory.py`.
-        resume: go on from the last checkpoint in `out`; from the beginning where there is none.
-        device: cpu, cuda; a GPU if there is one by default.
-        verify: read the whole corpus first, and refuse it where it is not as it was made.
-        log: told how it goes, a line at a time.
-        show_progress_bar: a bar on stderr instead of most lines.
+        resume: continue from the last checkpoint in `out`; without one, start from the beginning.
+        device: cpu or cuda; by default a GPU if there is one.
+        verify: read the whole corpus first and compare its checksums.
+        log: called with each line of progress.
+        show_progress_bar: show a bar on stderr instead of most lines.
     """
-    with processes(device) as everyone, stop_signals() as stop, memory_explained():
-        bar = show_progress_bar and everyone.is_first
-        # In a function of its own, whose end lets go of the model: before that of the processes.
-        return _train(recipe, out, resume, everyone, stop, verify, log, bar)
+    with processes(device) as group, stop_signals() as stop, memory_explained():
+        bar = show_progress_bar and group.is_first
+        # A separate function, because the model must be released before the processes are.
+        return _train(recipe, out, resume, group, stop, verify, log, bar)
 
 
 def _train(
     recipe: Recipe,
     out: Path,
     resume: bool,
-    everyone: Processes,
+    group: Processes,
     stop: Stop,
     verify: bool,
     log: Log,
     bar: bool,
 ) -> Outcome:
-    told: Log = log if everyone.is_first else lambda message: None
+    log = log if group.is_first else lambda message: None
     corpus = open_corpus(Path(recipe.data.dir))
     with ExitStack() as held:
 
         def begin() -> Path | None:
-            # Before anything is made. A change that keeps a file's size shows in its checksum only.
+            # Before anything is written. A change that keeps a file's size shows only in its
+            # checksum.
             open_corpus(corpus.path, verify=verify)
             return enter(out, recipe, resume, held)
 
-        checkpoint = everyone.agreed(begin)
-        run = _Run(recipe, out, corpus, everyone, told)
+        checkpoint = group.agreed(begin)
+        run = _Run(recipe, out, corpus, group, log)
         if checkpoint is not None:
             run.restore(checkpoint)
         elif resume:
-            told(f"no checkpoint in {out} yet: starting from the beginning")
+            log(f"no checkpoint in {out} yet: starting from the beginning")
         return run.go(stop, bar)
 
 
@@ -108,14 +111,14 @@ class _Run:
     """A run in one process."""
 
     def __init__(
-        self, recipe: Recipe, out: Path, corpus: Corpus, everyone: Processes, log: Log
+        self, recipe: Recipe, out: Path, corpus: Corpus, group: Processes, log: Log
     ) -> None:
         self._recipe, self._out, self._corpus = recipe, out, corpus
-        self._everyone, self._log = everyone, log
-        self._trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), everyone)
+        self._group, self._log = group, log
+        self._trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), group)
         self._progress = RunProgress(0, corpus.info.digest)
         self._loss: float | None = None
-        self._unread: deque[Pending] = deque()  # steps in the device's hands, oldest first
+        self._unread: deque[Pending] = deque()  # steps on the device, oldest first
         tokens = recipe.train.rows * recipe.train.steps
         self._epochs_per_step = tokens / corpus.train.num_positions
         if self._epochs_per_step > 1:
@@ -125,27 +128,27 @@ class _Run:
             )
 
     def restore(self, checkpoint: Path) -> None:
-        """Go on from a checkpoint, which every process must see."""
+        """Continue from a checkpoint, which every process must be able to read."""
         progress, tensors = read_checkpoint(checkpoint, self._recipe, self._progress.corpus)
         self._trainer.restore(tensors, progress.step, progress.lr)
         self._progress = progress
-        self._log(f"going on from {checkpoint}, after {progress.step} steps")
+        self._log(f"resuming from {checkpoint}, after {progress.step} steps")
 
     def go(self, stop: Stop, bar: bool) -> Outcome:
-        """Train until the end, a signal, or no more improvement."""
+        """Train until the last step, a signal, or early stopping."""
         trainer, report = self._trainer, self._recipe.report
         tokens = self._recipe.train.rows * self._recipe.train.steps
         self._report = ProgressReport(self._log, bar, trainer.step, trainer.num_steps, tokens)
-        self._metrics = MetricsLog(self._out, trainer.step) if self._everyone.is_first else None
+        self._metrics = MetricsLog(self._out, trainer.step) if self._group.is_first else None
         stopping = False
         self._began = time.monotonic() - self._progress.seconds
         try:
-            if self._is_evaluation_due():  # a signal came at that very step
+            if self._is_evaluation_due():  # a signal came at this step
                 self._evaluate()
                 self._save()
             for batches in () if self._is_over() else trainer.batches():
                 self._unread.append(trainer.advance(batches, stop.signal is not None))
-                stopping = self._read_reports(but=1)
+                stopping = self._read_reports(num_unread=1)
                 if stopping or self._is_anything_due():
                     stopping |= self._read_reports()
                 if self._is_due(report.log_every):
@@ -168,7 +171,7 @@ class _Run:
             loss=self._loss,
             perplexity=self._progress.perplexity,
             best_perplexity=self._progress.best_perplexity,
-            # Another process's signal is as good as ours.
+            # The signal may have reached only another process.
             signal=(stop.signal or signal.SIGTERM) if stopping else None,
             stopped_early=not stopping and trainer.step < trainer.num_steps,
         )
@@ -187,7 +190,7 @@ class _Run:
         return self._trainer.step >= self._trainer.num_steps or out_of_patience
 
     def _is_anything_due(self) -> bool:
-        """Whether something now needs to know how the last step went."""
+        """Return whether a report, evaluation or checkpoint needs the last step's result."""
         report = self._recipe.report
         return (
             self._is_evaluation_due()
@@ -195,14 +198,17 @@ class _Run:
             or self._is_due(report.save_every)
         )
 
-    def _read_reports(self, but: int = 0) -> bool:
-        """Count the steps that the device has been given, but for the last `but` ones.
+    def _read_reports(self, num_unread: int = 0) -> bool:
+        """Read the results of queued steps, except the last `num_unread`.
 
-        To read a report is to wait for its step. With one step unread, the device has work while
-        the host prepares the next. Returns whether any process was told to stop.
+        Reading a result waits for its step. With one step unread, the device has work while the
+        host prepares the next.
+
+        Returns:
+            Whether any process has received a signal to stop.
         """
         stopping = False
-        while len(self._unread) > but:
+        while len(self._unread) > num_unread:
             self._last = self._unread.popleft().get()
             self._count(self._last)
             stopping |= self._last.stopping
@@ -243,21 +249,21 @@ class _Run:
             raise ElmoxError(self._divergence())
 
     def _divergence(self) -> str:
-        """What to log, and what is left."""
+        """Return the error message, with the models that remain."""
         course = self._progress.course
-        left = [str(self._out / "best")] if self._progress.best_perplexity is not None else []
-        left += map(str, checkpoints(self._out / "checkpoints"))
+        saved = [str(self._out / "best")] if self._progress.best_perplexity is not None else []
+        saved += map(str, checkpoints(self._out / "checkpoints"))
         return (
-            f"step {self._trainer.step}: training has diverged: the loss began at "
+            f"step {self._trainer.step}: training has diverged: the loss started at "
             f"{course.first:.2f}, fell to {course.lowest:.2f} and is back at {self._loss:.2f}; "
-            "start anew with a lower optim.lr or optim.clip_norm, or more optim.warmup"
-            + (f" (what was kept on the way: {', '.join(left)})" if left else "")
+            "start again with a lower optim.lr or optim.clip_norm, or more optim.warmup"
+            + (f" (saved before: {', '.join(saved)})" if saved else "")
         )
 
     def _evaluate(self) -> None:
-        """Held-out perplexity; the first process measures it for all."""
+        """Measure the held-out perplexity in the first process, for all of them."""
         began = time.monotonic()
-        perplexity = self._everyone.agreed(self._held_out)
+        perplexity = self._group.agreed(self._held_out)
         best, step = self._progress.best_perplexity, self._trainer.step
         message = f"held-out perplexity {perplexity:.2f} after {step} steps"
         self._progress = replace(self._progress, evaluated=step, perplexity=perplexity)
@@ -267,38 +273,38 @@ class _Run:
         else:
             self._progress = replace(self._progress, num_worse=self._progress.num_worse + 1)
             message += f" (the best was {best:.2f})"
-        self._report.tell(message)
+        self._report.message(message)
         self._report.pause(time.monotonic() - began)
 
     def _held_out(self) -> float:
         valid = self._corpus.info.valid
         assert valid is not None
         assert self._metrics is not None
-        found = self._trainer.held_out(self._recipe.report.eval_rows)
-        if not math.isfinite(found.perplexity):
+        scores = self._trainer.held_out(self._recipe.report.eval_rows)
+        if not math.isfinite(scores.perplexity):
             raise ElmoxError(
-                f"step {self._trainer.step}: the held-out perplexity is {found.perplexity}: lower "
+                f"step {self._trainer.step}: the held-out perplexity is {scores.perplexity}: lower "
                 "optim.lr, or raise optim.warmup"
             )
         values = {
-            "perplexity": found.perplexity,
-            "forward_perplexity": found.forward_perplexity,
-            "backward_perplexity": found.backward_perplexity,
-            "unknown_share": found.num_unknown / valid.num_tokens,
+            "perplexity": scores.perplexity,
+            "forward_perplexity": scores.forward_perplexity,
+            "backward_perplexity": scores.backward_perplexity,
+            "unknown_share": scores.num_unknown / valid.num_tokens,
         }
         self._metrics.write(self._trainer.step, values)
-        return found.perplexity
+        return scores.perplexity
 
     def _save(self) -> None:
         began = time.monotonic()
         self._trainer.check_finite()
         tensors = self._trainer.tensors()
-        if self._everyone.is_first:
+        if self._group.is_first:
             write_checkpoint(self._out / "checkpoints", self._progress, self._recipe, tensors)
-        self._everyone.wait()
+        self._group.wait()
         self._report.pause(time.monotonic() - began)
 
     def _write_model(self, name: str) -> None:
         self._trainer.check_finite()
-        if self._everyone.is_first:
+        if self._group.is_first:
             write_directory(self._trainer.model(), self._out / name, force=True)

@@ -1,7 +1,7 @@
-"""The biLM while it is trained: packed rows, dropout, carried state (Peters et al. 2018, 3.1).
+"""The biLM in training: packed rows, dropout, carried state (Peters et al. 2018, 3.1).
 
-Dropout sits where bilm-tf had it: on the input of every LSTM layer, outside the residual, so that
-the residual adds the dropped input; and on the top output before the softmax.
+Dropout is applied where bilm-tf applied it: to the input of every LSTM layer, outside the residual,
+so that the residual adds the dropped input; and to the top output before the softmax.
 
 Shapes: D directions, T steps, B rows, P projection, L layers, U distinct words.
 """
@@ -24,7 +24,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class TrainingNetwork(nn.Module):
-    """Distinct words and rows of places among them to what the softmax reads."""
+    """Map distinct words, and rows of indices into them, to the input of the softmax."""
 
     def __init__(self, bilm: BiLm, dropout: float, precision: torch.dtype) -> None:
         super().__init__()
@@ -35,22 +35,22 @@ class TrainingNetwork(nn.Module):
     def forward(
         self, table: WordTable, inputs: Tensor, state: LstmState, rows: Tensor, keys: Sequence[int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read one window.
+        """Run the biLM over one window of T steps.
 
         Args:
             table: U distinct words.
-            inputs: (D, T, B) places among them.
-            state: where the B rows are.
+            inputs: (D, T, B) indices into them.
+            state: LSTM state of the B rows.
             rows: (B,) their global numbers, by which dropout is drawn.
-            keys: L+1 numbers, one for every place with dropout.
+            keys: L+1 seeds, one for every layer with dropout.
 
         Returns:
-            (D, T, B, P) for the softmax; then hidden (L, D, B, P) and cell (L, D, B, C) state.
+            Input of the softmax (D, T, B, P), then hidden (L, D, B, P) and cell (L, D, B, C) state.
         """
         config: ElmoConfig = self.bilm.config
         vectors = self._encode(table)
-        # Not vectors[inputs]: its gradient is summed by threads in any order, and no run would be
-        # repeatable to the last bit.
+        # Not vectors[inputs]: threads sum its gradient in any order, so that no run would be
+        # bit-reproducible.
         x = F.embedding(inputs, vectors)
         hidden, cell = [], []
         for number, (layer, key) in enumerate(zip(self.bilm.lstm, keys, strict=False)):

@@ -1,8 +1,8 @@
-"""The training loss: what each step minimises, and the softmax's gradient.
+"""The training loss and the gradient of the softmax.
 
 | loss | scores the true word against |
 |---|---|
-| sampled | words drawn log-uniformly, one draw a direction and step, shared by all processes |
+| sampled | words drawn log-uniformly, once per direction and step, shared by all processes |
 | full | all words |
 | adaptive | clusters of words of falling frequency |
 
@@ -31,17 +31,17 @@ class Objective(Protocol):
     """A loss over one step, which may come in several pieces."""
 
     def begin(self, step: int, targets: Tensor) -> None:
-        """Start a step; targets (D, N) are all that this process will ask for."""
+        """Start a step; targets (D, N) are all of this process's in this step."""
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Sum of the negative log-likelihoods of a piece: hidden (D, n, P), targets (D, n)."""
+        """Return the summed negative log-likelihood: hidden (D, n, P), targets (D, n)."""
 
     def gradients(self) -> dict[str, Gradient]:
-        """The softmax's gradient by name, the mean over all processes; ends the step."""
+        """Return the softmax's gradients by name, averaged over processes; ends the step."""
 
 
 class _Drawn(NamedTuple):
-    """The candidates of one step; or of some steps, each with its row."""
+    """The candidates of one step; or of several steps, stacked."""
 
     ids: Tensor  # (D, S)
     tries: Tensor  # (D, 1)
@@ -54,7 +54,7 @@ class _Touched(NamedTuple):
     rows: Tensor  # (U,) word ids, rising
     weight: Tensor  # (U, P) copies that collect gradients
     bias: Tensor  # (U,)
-    candidates: Tensor  # (D, S) places among the rows
+    candidates: Tensor  # (D, S) indices into the rows
 
 
 class SampledObjective:
@@ -71,12 +71,12 @@ class SampledObjective:
     def begin(self, step: int, targets: Tensor) -> None:
         """See `Objective`."""
         self._drawn = self._draw(step, len(targets), targets.device)
-        # Shifted by one, so that the sum over what is before a word is the sum up to its place.
+        # Shifted by one, so that the cumulative sum at a word counts the touched words before it.
         touched = targets.new_zeros(self._softmax.num_words + 1, dtype=torch.uint8)
         for words in (self._drawn.ids, targets):
             touched[1:].index_fill_(0, words.flatten(), 1)
         self._processes.any(touched)
-        self._ranks = touched.cumsum(0, dtype=torch.int32)  # of a touched word among them
+        self._ranks = touched.cumsum(0, dtype=torch.int32)  # indices of touched words
         self._num_touched = _read_later(self._ranks[-1])
         self._touched = None
 
@@ -97,35 +97,35 @@ class SampledObjective:
     def gradients(self) -> dict[str, Gradient]:
         """See `Objective`."""
         assert self._touched is not None
-        found = {}
+        gradients = {}
         for name, values in (("weight", self._touched.weight), ("bias", self._touched.bias)):
             assert values.grad is not None
-            found[name] = Gradient(self._processes.mean(values.grad), self._touched.rows)
-        return found
+            gradients[name] = Gradient(self._processes.mean(values.grad), self._touched.rows)
+        return gradients
 
     def _draw(self, step: int, num_directions: int, device: torch.device) -> _Drawn:
-        """The candidates of a step; those of its neighbors are drawn with them."""
+        """Return the candidates of a step; those of its neighbors are drawn with them."""
         if step not in self._steps:
             at_once = STEPS_AT_ONCE.get(device.type, 1)
-            # Always the same neighbors: no last bit depends on where a run was resumed.
+            # Always the same neighbors, so that no bit depends on the step a run was resumed at.
             first = step - step % at_once
             self._steps = range(first, first + at_once)
             directions = range(num_directions)
             ids, tries = self._sampler.draw_all(self._seed, self._steps, directions, device)
             tries = tries[..., None]
             self._draws = _Drawn(ids, tries, self._sampler.log_expected(ids, tries))
-        place = step - self._steps[0]
-        return _Drawn(*(tensor[place] for tensor in self._draws))
+        index = step - self._steps[0]
+        return _Drawn(*(tensor[index] for tensor in self._draws))
 
     def _gather(self) -> _Touched:
-        """Copy the touched rows; their number has arrived while the network was set to work."""
+        """Copy the touched rows; their number has arrived while the network was running."""
         numbers = torch.arange(
             1, self._num_touched() + 1, dtype=torch.int32, device=self._ranks.device
         )
         rows = torch.searchsorted(self._ranks[1:], numbers)
         weight, bias = self._softmax.weight.detach()[rows], self._softmax.bias.detach()[rows]
-        places = self._ranks[self._drawn.ids]
-        return _Touched(rows, weight.requires_grad_(), bias.requires_grad_(), places)
+        candidates = self._ranks[self._drawn.ids]
+        return _Touched(rows, weight.requires_grad_(), bias.requires_grad_(), candidates)
 
 
 class DenseObjective:
@@ -149,16 +149,16 @@ class DenseObjective:
 
     def gradients(self) -> dict[str, Gradient]:
         """See `Objective`."""
-        found = {}
+        gradients = {}
         for name, parameter in self._softmax.named_parameters():
-            # A cluster that no target of this process fell into has no gradient yet.
+            # A cluster without any target of this process has no gradient yet.
             grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            found[name] = Gradient(self._processes.mean(grad))
-        return found
+            gradients[name] = Gradient(self._processes.mean(grad))
+        return gradients
 
 
 def make_softmax(recipe: SoftmaxRecipe, num_words: int, dim: int) -> FullSoftmax | AdaptiveSoftmax:
-    """The output layer that a recipe asks for, without weights yet."""
+    """Return the output layer of a recipe, without weights."""
     if recipe.loss == "adaptive":
         return AdaptiveSoftmax(num_words, dim, recipe.cutoffs)
     return FullSoftmax(num_words, dim)
@@ -167,7 +167,7 @@ def make_softmax(recipe: SoftmaxRecipe, num_words: int, dim: int) -> FullSoftmax
 def make_objective(
     recipe: SoftmaxRecipe, softmax: FullSoftmax | AdaptiveSoftmax, seed: int, processes: Processes
 ) -> Objective:
-    """The loss that a recipe asks for."""
+    """Return the loss of a recipe."""
     if isinstance(softmax, AdaptiveSoftmax) != (recipe.loss == "adaptive"):
         kind = "adaptive" if isinstance(softmax, AdaptiveSoftmax) else "full"
         raise ElmoxError(f"softmax.loss is {recipe.loss!r}, but the model's softmax is {kind}")
@@ -179,19 +179,19 @@ def make_objective(
 
 
 def _read_later(number: Tensor) -> Callable[[], int]:
-    """Send for a number; what is returned waits for it.
+    """Start copying a number to the host; the returned function waits for it.
 
-    Waiting for a GPU at once would leave it without work until the host has found more. Later, when
-    the host has given it work that takes longer than the way of a number, nobody loses time.
+    Waiting at once would leave the GPU idle until the host has prepared more work. Later, when the
+    GPU has more work queued than the copy takes, waiting costs nothing.
     """
     if not number.is_cuda:
         return lambda: int(number)
-    here = torch.empty_like(number, device="cpu", pin_memory=True)
-    here.copy_(number, non_blocking=True)
+    host = torch.empty_like(number, device="cpu", pin_memory=True)
+    host.copy_(number, non_blocking=True)
     arrived = torch.cuda.current_stream(number.device).record_event()
 
     def wait() -> int:
         arrived.synchronize()
-        return int(here)
+        return int(host)
 
     return wait

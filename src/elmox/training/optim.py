@@ -1,6 +1,6 @@
-"""Adagrad exactly as published, and AdamW; the learning rate's schedule; the gradients' norm.
+"""Optimizers (Adagrad exactly as published, AdamW), learning rate schedules, gradient norms.
 
-What an update computes is in `elmox.kernels.row_update`.
+The updates themselves are in `elmox.kernels.row_update`.
 """
 
 import math
@@ -15,7 +15,7 @@ from elmox.training.recipe import OptimRecipe
 
 
 def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
-    """The rate of a step (counted from 0) of `num_steps`."""
+    """Return the learning rate of a step (counted from 0) of `num_steps`."""
     if step < recipe.warmup:
         return recipe.lr * (step + 1) / recipe.warmup
     if recipe.schedule == "constant":
@@ -29,13 +29,17 @@ def learning_rate(recipe: OptimRecipe, step: int, num_steps: int) -> float:
 
 
 def global_norm(gradients: Iterable[Tensor]) -> Tensor:
-    """The Euclidean norm of all gradients together, () float32."""
+    """Return the Euclidean norm of all gradients together, () float32."""
     norms = torch._foreach_norm(list(gradients), 2, dtype=torch.float32)
     return torch.stack(norms).square().sum().sqrt()
 
 
 class Optimizer:
-    """Moves named arrays. What it remembers is in `slots`, so that it can be stored."""
+    """Updates named arrays.
+
+    Attributes:
+        slots: the optimizer's state of each array, to be stored in checkpoints.
+    """
 
     def __init__(self, recipe: OptimRecipe, parameters: Mapping[str, Tensor]) -> None:
         self._recipe = recipe
@@ -57,13 +61,13 @@ class Optimizer:
         norm: Tensor,
         skip: Tensor,
     ) -> None:
-        """Update number `number`, counted from 0. Gradients are used up.
+        """Update the arrays; the gradients are overwritten.
 
         Args:
             gradients: by the names of the arrays.
             lr: learning rate.
-            number: of updates before.
-            norm: () global norm of the gradients, which are cut to the recipe's.
+            number: number of updates before this one.
+            norm: () global norm of the gradients, which are clipped to the recipe's.
             skip: () float32; with 1 nothing is updated.
         """
         updates = [

@@ -1,12 +1,12 @@
-"""What a recipe will cost, before anyone spends it: parameters, memory, time.
+"""The cost of a recipe before it is run: parameters, memory, time.
 
-Speed and, on a GPU, memory are measured in a few real steps on the device at hand. For N devices
+Speed and, on a GPU, memory are measured in a few real steps on the current device. For N devices
 they are computed:
 
     step(N) = step(1) / N + 2 (N-1)/N * bytes / bandwidth
 
-the second term being a ring all-reduce of the gradients that a step exchanges: the whole body's and
-those of the softmax rows it touched.
+The second term is a ring all-reduce of the gradients that a step exchanges: those of the whole body
+and of the softmax rows that the step touches.
 """
 
 import time
@@ -16,9 +16,10 @@ from pathlib import Path
 import torch
 
 from elmox.config import LstmConfig
+from elmox.elmo import resolve_device
 from elmox.io.memory import memory_explained
 from elmox.training.corpus.corpus import open_corpus
-from elmox.training.distributed import Processes, checked_device
+from elmox.training.distributed import Processes
 from elmox.training.recipe import Recipe, TrainRecipe
 from elmox.training.start import starting_point
 from elmox.training.trainer import Pending, Trainer
@@ -29,18 +30,18 @@ WARM_UP = 2  # steps that are not measured
 
 @dataclass(frozen=True)
 class Plan:
-    """What it takes.
+    """The cost of a run.
 
     Attributes:
-        num_body, num_softmax: parameters.
-        weight_bytes: weights, a step's gradients and optimizer, in float32. Of a sampled softmax
-            only the touched rows have gradients; what is frozen has neither of the latter two.
-        activation_bytes: computed: what the LSTMs keep of a step for the way back.
+        num_body, num_softmax: number of parameters.
+        weight_bytes: weights, gradients and optimizer state, in float32. In a sampled softmax only
+            the touched rows have gradients; frozen weights have neither gradients nor state.
+        activation_bytes: computed size of what the LSTMs keep for the backward pass.
         peak_bytes: measured on the device; None on a CPU.
-        exchanged_bytes: gradients of a step that processes exchange.
+        exchanged_bytes: size of the gradients that processes exchange per step.
         num_steps, tokens_per_step, num_epochs: of the whole run.
         step_seconds, tokens_per_second: measured.
-        device: where.
+        device: name of the device.
     """
 
     num_body: int
@@ -58,15 +59,15 @@ class Plan:
 
     @property
     def total_seconds(self) -> float:
-        """The whole run on the device at hand, without its evaluations and checkpoints."""
+        """Duration of the run on the current device, without evaluations and checkpoints."""
         return self.num_steps * self.step_seconds
 
     def seconds_on(self, num_devices: int, bandwidth: float) -> float:
-        """The whole run on several such devices, by the formula above.
+        """Return the duration of the run on several such devices, by the formula above.
 
         Args:
             num_devices: N.
-            bandwidth: bytes a second between any two neighbors.
+            bandwidth: bytes per second between any two neighbors.
         """
         share = (num_devices - 1) / num_devices
         exchange = 2 * share * self.exchanged_bytes / bandwidth
@@ -77,11 +78,11 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
     """Measure some steps of a recipe and compute the rest.
 
     Args:
-        recipe: what is to be done.
-        device: cpu, cuda; a GPU if there is one by default.
-        seconds: how long to measure, after two steps of warming up.
+        recipe: the recipe.
+        device: cpu or cuda; by default a GPU if there is one.
+        seconds: duration of the measurement, after two steps of warming up.
     """
-    where = checked_device(device)
+    where = resolve_device(device)
     corpus = open_corpus(Path(recipe.data.dir), verify=True)
     with memory_explained():
         trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
@@ -108,9 +109,9 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
 
 
 def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> float:
-    """The mean of some real steps, one after the other as a run takes them.
+    """Return the mean duration of some consecutive steps.
 
-    A single step's time would say little: the host is done with it long before the device.
+    A single step cannot be timed: the host has finished it long before the device.
     """
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
@@ -133,15 +134,20 @@ def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> floa
 
 
 def _wait_for(where: torch.device) -> None:
-    """Until all that was begun is done."""
+    """Wait until the device has finished its work."""
     if where.type == "cuda":
         torch.cuda.synchronize(where)
 
 
 def _activation_bytes(lstm: LstmConfig, shape: TrainRecipe) -> int:
-    """Bytes that LSTM training keeps: gates, inputs and outputs, and cells always in float32."""
+    """Return the size of what LSTM training keeps for the backward pass.
+
+    That is gates, inputs, outputs, and cells, which are always in float32.
+    """
     kept = 4 * lstm.cell_dim + 3 * lstm.projection_dim
     per_position = kept * BYTES[shape.precision] + 4 * lstm.cell_dim
     rows = -(-shape.rows // shape.accumulate)
-    layers = 1 if shape.freeze == "body" else lstm.num_layers  # without a way back, one at a time
+    layers = (
+        1 if shape.freeze == "body" else lstm.num_layers
+    )  # without a backward pass, one at a time
     return rows * shape.steps * lstm.num_directions * layers * per_position

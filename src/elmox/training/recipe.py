@@ -1,8 +1,8 @@
-"""A recipe: everything that decides how a biLM is trained, as a TOML file says it.
+"""Recipes: all settings of a training run, as a TOML file.
 
 The defaults are the published recipe of the original model (Peters et al. 2018; bilm-tf). A recipe
-together with a corpus determines a run to the last bit on a CPU, so the resolved recipe is kept
-beside every checkpoint and compared when a run goes on.
+together with a corpus determines a run to the last bit on a CPU. The resolved recipe is therefore
+stored with every checkpoint and compared when a run is resumed.
 """
 
 import tomllib
@@ -20,24 +20,28 @@ Input = Literal["characters", "words", "both"]
 
 @dataclass(frozen=True)
 class DataRecipe:
-    """Where the text is."""
+    """The text.
 
-    dir: str = ""  # a corpus directory made by `elmox prepare`, relative to where you are
+    Attributes:
+        dir: a corpus directory made by `elmox prepare`, relative to the current directory.
+    """
+
+    dir: str = ""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """The network: a preset, and what differs from it.
+    """The network: a preset and changes to it.
 
     Attributes:
-        start: a model to start from; its architecture holds, and the rest of this has no say.
+        start: a model to start from; its architecture replaces all other fields here.
         preset: small, medium or original.
-        input: what a token is read as; `words` and `both` look words of the softmax vocabulary up.
-        word_dim: width of a word's embedding, where there is one.
-        lstm: fields of `LstmConfig` that differ; a clip of 0 means no clipping.
-        char_cnn: fields of `CharCnnConfig` that differ.
+        input: representation of tokens; `words` and `both` look up words of the softmax vocabulary.
+        word_dim: width of word embeddings, if `input` has them.
+        lstm: fields of `LstmConfig` that differ from the preset; a clip of 0 means no clipping.
+        char_cnn: fields of `CharCnnConfig` that differ from the preset.
     """
 
     start: str = ""
@@ -58,7 +62,7 @@ class ModelRecipe:
                 )
 
     def config(self, vocab_size: int, tokenizer: str) -> ElmoConfig:
-        """The network for a corpus with this softmax vocabulary."""
+        """Return the network's configuration for a corpus."""
         values = PRESETS[self.preset].to_dict()
         clips = {name: None for name in ("cell_clip", "proj_clip") if self.lstm.get(name) == 0}
         values["lstm"].update({**self.lstm, **clips})
@@ -74,15 +78,15 @@ class ModelRecipe:
 
 @dataclass(frozen=True)
 class SoftmaxRecipe:
-    """How the next word is predicted while training.
+    """The training loss.
 
     Attributes:
         loss: `sampled` scores the true word against drawn ones; `full` against all words;
-            `adaptive` has an output layer of its own, narrow for rare words.
-        samples: words drawn for each direction and step.
-        bias: where each word's bias starts: at `zero` as published, or at the log of its frequency
-            (`unigram`), which rare words, seldom drawn, would take long to learn.
-        cutoffs: where the adaptive softmax's clusters of rarer words begin.
+            `adaptive` has a different output layer, which is narrower for rare words.
+        samples: number of words drawn per direction and step.
+        bias: initial bias of each word: `zero` as published, or the log of its frequency
+            (`unigram`), which rare words would take long to learn because they are seldom drawn.
+        cutoffs: first words of the adaptive softmax's clusters of rarer words.
     """
 
     loss: Literal["sampled", "full", "adaptive"] = "sampled"
@@ -98,23 +102,24 @@ class SoftmaxRecipe:
 
 @dataclass(frozen=True)
 class TrainRecipe:
-    """The shape of a step and how many there are.
+    """Shape and number of the steps.
 
     Attributes:
-        rows: streams of text read side by side, by all processes together.
+        rows: number of parallel streams of text, over all processes.
         steps: tokens of a row between two updates (truncated backpropagation).
-        epochs: times the whole text is read.
-        max_steps: most updates; None for as many as the epochs need.
-        accumulate: pieces that a process cuts its rows into to save memory; changes no result.
+        epochs: number of passes over the text.
+        max_steps: maximum number of updates; None for as many as the epochs need.
+        accumulate: number of pieces into which a process splits its rows to save memory; the
+            result does not depend on it.
         dropout: on the input of every LSTM layer and on the top output.
-        reset: the share of rows that forget everything before a step. State is carried on for ever
-            else, and a model that never began from nothing may do badly where it must: at the
-            first words of a sentence that is embedded. The published recipe has 0.
-        reset_at: where such a row starts: `anywhere` it happens to be, or at the nearest `sentence`
-            boundary, as isolated sentences do.
-        precision: of products and activations; weights are always kept in float32.
-        seed: of everything that is drawn.
-        freeze: parts that keep their weights (`body` is all but the softmax).
+        reset: share of rows whose state is reset to zero before a step. Otherwise state is carried
+            on forever, and a model that never started from zero state may do badly at the first
+            words of an isolated sentence. The published recipe has 0.
+        reset_at: position at which such a row continues: `anywhere`, which is where it is, or the
+            nearest `sentence` boundary, where isolated sentences start.
+        precision: of products and activations; weights are always float32.
+        seed: of all random numbers.
+        freeze: parts whose weights are not trained (`body` is everything except the softmax).
     """
 
     rows: int = 384
@@ -145,20 +150,20 @@ class TrainRecipe:
 
 @dataclass(frozen=True)
 class OptimRecipe:
-    """How weights move.
+    """The optimizer.
 
     Attributes:
         name: `adagrad` as published, without epsilon; or `adamw`.
-        lr: the learning rate, or its peak where there is a schedule.
+        lr: learning rate; with a schedule, its peak.
         initial_accumulator: Adagrad's sum of squares before the first step.
         betas, eps, weight_decay: AdamW's.
-        warmup: updates in which the rate rises from 0.
-        schedule: `constant`; `cosine` down to `final_lr` of the rate at the last step; or `wsd`
-            (warmup, stable, decay): constant, then linear down to it in the last `decay_steps`.
+        warmup: number of updates in which the rate rises from 0.
+        schedule: `constant`; `cosine`, down to `final_lr` of the rate at the last step; or `wsd`
+            (warmup, stable, decay), constant, then linear down to it in the last `decay_steps`.
         decay_steps: length of the decay of `wsd`.
-        final_lr: a share of lr.
-        clip_norm: the gradient's global norm is cut to this; 0 for no clipping.
-        sum_over_steps: take the gradient of the mean loss times `train.steps`, as bilm-tf did. It
+        final_lr: final learning rate as a share of `lr`.
+        clip_norm: maximum global norm of the gradient; 0 for no clipping.
+        sum_over_steps: multiply the gradient of the mean loss by `train.steps`, as bilm-tf did. It
             matters to Adagrad, whose accumulator starts at a fixed value, and to clipping.
     """
 
@@ -189,13 +194,14 @@ class OptimRecipe:
 
 @dataclass(frozen=True)
 class ReportRecipe:
-    """What is measured and kept on the way. Changes nothing of what is learned.
+    """Reports, evaluations and checkpoints, which do not change what is learned.
 
     Attributes:
-        log_every: steps between two lines of progress.
-        eval_every: steps between two held-out perplexities (full softmax); 0 for only at the end.
-        eval_rows: streams in which the held-out text is read side by side.
-        patience: evaluations without a better perplexity after which training stops; 0 for never.
+        log_every: steps between two progress reports.
+        eval_every: steps between two evaluations (full softmax); 0 for one at the end only.
+        eval_rows: number of parallel streams in which the held-out text is read.
+        patience: number of evaluations without improvement after which training stops; 0 for no
+            early stopping.
         save_every: steps between two checkpoints.
     """
 
@@ -216,7 +222,7 @@ class ReportRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole recipe."""
+    """All settings of a training run."""
 
     data: DataRecipe = field(default_factory=DataRecipe)
     model: ModelRecipe = field(default_factory=ModelRecipe)
@@ -228,13 +234,13 @@ class Recipe:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def to_toml(self) -> str:
-        """The resolved recipe as a TOML file that `read_recipe` reads back."""
+        """Return the resolved recipe as TOML that `read_recipe` can read."""
         return to_toml(asdict(self))
 
     def differences(self, other: "Recipe") -> list[str]:
         """Return the names of the settings that change what is learned and differ from `other`.
 
-        The corpus is compared by its content, elsewhere. The length of a run may change where its
+        The corpus is not compared here, but by its digest. The length of a run may change if the
         learning rate up to now does not depend on it: with a constant rate, or with `wsd` before
         the decay (`Trainer.restore` refuses a checkpoint from within the decay).
         """
@@ -242,18 +248,18 @@ class Recipe:
         ignored = {"train.accumulate"}
         if self.optim.schedule == other.optim.schedule != "cosine":
             ignored |= {"train.epochs", "train.max_steps", "optim.decay_steps"}
-        found = []
+        changed = []
         for part in ("model", "softmax", "train", "optim"):
             keys = dict.fromkeys([*mine[part], *others[part]])
-            found += [f"{part}.{k}" for k in keys if mine[part].get(k) != others[part].get(k)]
-        return [name for name in found if name not in ignored]
+            changed += [f"{part}.{k}" for k in keys if mine[part].get(k) != others[part].get(k)]
+        return [name for name in changed if name not in ignored]
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
-    """Read a recipe and change it by `key=value` settings, as `--set` gives them."""
+    """Read a recipe and apply changes of the form `section.key=value`."""
     return recipe_from_dict(read_settings(path, settings), str(path))
 
 
 def recipe_from_dict(values: Mapping[str, Any], source: str) -> Recipe:
-    """Check untrusted values and make the recipe."""
+    """Validate values and return the recipe."""
     return validated(Recipe, values, source)

@@ -1,15 +1,15 @@
-"""Rows of running text, packed without padding: what a training step reads (bilm-tf's batching).
+"""Rows of running text, packed without padding: the input of a training step, as in bilm-tf.
 
-A corpus is a stream of words with a mark after each sentence. Bent into a ring it has no ends:
+A corpus is a stream of words with a mark after each sentence. Closed to a ring it has no ends:
 
-    forward  at place i reads ring[i-1] and predicts ring[i]      (a mark is read as <S>)
-    backward at place i reads ring[i]   and predicts ring[i-1]    (a mark is predicted as <S>)
+    forward  at position i reads ring[i-1] and predicts ring[i]      (a mark is read as <S>)
+    backward at position i reads ring[i]   and predicts ring[i-1]    (a mark is predicted as <S>)
 
-So a sentence of n words has n+1 places in each direction, and a boundary is never predicted from a
-boundary. Every epoch joins the shards in another order, turns the ring by another offset and cuts
-it into one segment a row; the forward stream walks a segment from the left, the backward stream
-from the right. Where a row stands follows from the step's number alone, so nothing needs to be
-remembered to go on, on any number of processes.
+So a sentence of n words has n+1 positions in each direction, and a boundary is never predicted from
+a boundary. Every epoch joins the shards in another order, rotates the ring by another offset and
+cuts it into one segment per row. The forward stream reads a segment from the left, the backward
+stream from the right. A row's position follows from the step's number alone, so that a run can be
+resumed on any number of processes without stored positions.
 
 Shapes: D directions, T steps, B rows, U distinct words.
 """
@@ -38,20 +38,20 @@ BOUNDARY_SEARCH = 64  # positions; a row in a longer sentence restarts in the mi
 
 
 def deal_rows(num_rows: int, rank: int, num_processes: int) -> NDArray[np.int64]:
-    """The rows of one process: consecutive ones, as evenly as they go."""
+    """Return the rows of one process: consecutive, and as evenly distributed as possible."""
     return np.arange(num_rows * rank // num_processes, num_rows * (rank + 1) // num_processes)
 
 
 def pinned(batch: "Batch") -> "Batch":
-    """The same text in page-locked memory, from which a GPU copies while the host goes on.
+    """Return the batch in page-locked memory, from which a GPU copies while the host continues.
 
-    Each array begins where its memory does, by which torch knows the memory again: it is given to
-    another array only when the copies that were asked for are made, however soon this one goes.
+    Each array starts where its memory does, by which torch recognizes the memory: it is reused only
+    when pending copies are done, even if the array is deleted before.
     """
     table = batch.table
     spelling = table.spelling
     if spelling is not None:
-        spelling = Spelling(_pinned(spelling.ids), spelling.lengths)  # lengths are the host's
+        spelling = Spelling(_pinned(spelling.ids), spelling.lengths)  # lengths stay on the host
     return replace(
         batch,
         table=WordTable(spelling, None if table.ids is None else _pinned(table.ids)),
@@ -67,13 +67,13 @@ def _pinned(array: NDArray[Number]) -> NDArray[Number]:
 
 
 def _distinct(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What `np.unique` finds with its inverse, without sorting: (U,) ids, places among them."""
+    """Return `np.unique` and its inverse without sorting: (U,) ids, and indices into them."""
     seen = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
     seen[ids] = True
     distinct = np.flatnonzero(seen)
-    places = np.empty(len(seen), dtype=np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[ids]
+    indices = np.empty(len(seen), dtype=np.int64)
+    indices[distinct] = np.arange(len(distinct))
+    return distinct, indices[ids]
 
 
 def _boundary_distance(
@@ -88,16 +88,16 @@ def _boundary_distance(
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's text, for some rows."""
+    """The text of some rows at one step."""
 
     words: NDArray[np.int64]  # (U,) distinct lexicon ids, rising
-    table: WordTable  # the same as the token encoder reads them
-    inputs: NDArray[np.int64]  # (D, T, B) places in `words`
+    table: WordTable  # the same words as input of the token encoder
+    inputs: NDArray[np.int64]  # (D, T, B) indices into `words`
     targets: NDArray[np.int64]  # (D, T, B) ids in the softmax vocabulary
-    kept: NDArray[np.bool_] | None = None  # (B,) rows that go on; the others begin from nothing
+    kept: NDArray[np.bool_] | None = None  # (B,) rows that keep their state; the others reset it
 
     def pin_memory(self) -> "Batch":
-        """See `pinned`; torch's loader asks for this method."""
+        """Call `pinned`; torch's loader expects this method."""
         return pinned(self)
 
 
@@ -117,22 +117,30 @@ class Rows:
         reset: float = 0.0,
         reset_at: ResetAt = "anywhere",
     ) -> None:
-        """`table` gives what the token encoder reads of distinct lexicon ids.
+        """Describe the rows of a stream.
 
-        `reset` is the share of rows that start a step from zero state; with `reset_at` "sentence"
-        such a row reads its window from the nearest sentence boundary on, as an isolated sentence
-        is read when it is embedded.
+        Args:
+            stream: the corpus.
+            table: maps distinct lexicon ids to the input of the token encoder.
+            num_rows: number of rows of all processes.
+            num_steps: tokens of a row per step.
+            vocab_size: size of the softmax vocabulary; targets beyond it are unknown words.
+            num_directions: 1 or 2.
+            seed: of the order of shards, the offsets and the resets.
+            reset: share of rows that start a step from zero state.
+            reset_at: with "sentence", such a row reads its window from the nearest sentence
+                boundary on, as isolated sentences are read when they are embedded.
         """
         self._stream, self._table = stream, table
         self._num_rows, self._num_steps = num_rows, num_steps
         self._vocab_size, self._num_directions = vocab_size, num_directions
         self._seed, self._reset, self._reset_at = seed, reset, reset_at
-        # A text shorter than one step is read round and round.
+        # A text shorter than one step is read repeatedly.
         self.steps_per_epoch = max(1, stream.num_positions // (num_rows * num_steps))
         self._epoch_stream = lru_cache(maxsize=2)(self._join_shards)
 
     def read(self, step: int, rows: NDArray[np.int64]) -> Batch:
-        """The text that some rows read at a step (counted from 0)."""
+        """Return the text of some rows at a step (counted from 0)."""
         epoch, within = divmod(step, self.steps_per_epoch)
         stream, offset = self._epoch_stream(epoch)
         window = self._num_steps
@@ -144,9 +152,10 @@ class Rows:
             left[~kept] -= _boundary_distance(stream, left[~kept] - 1, -1)
             right[~kept] += _boundary_distance(stream, right[~kept] - 1, 1)
         along = np.arange(window + 1)[:, None]
-        places = np.stack([left - 1 + along, right - 1 - along][: self._num_directions])
-        passed = stream.gather(places % stream.num_positions + 1)  # place i of the ring is i + 1
-        inputs, targets = passed[:, :-1].copy(), passed[:, 1:].copy()
+        positions = np.stack([left - 1 + along, right - 1 - along][: self._num_directions])
+        # Position i of the ring is position i + 1 of the stream.
+        tokens = stream.gather(positions % stream.num_positions + 1)
+        inputs, targets = tokens[:, :-1].copy(), tokens[:, 1:].copy()
         inputs[0][inputs[0] == END_ID] = BEGIN_ID
         targets[1:][targets[1:] == END_ID] = BEGIN_ID
         targets[targets >= self._vocab_size] = UNKNOWN_ID
@@ -160,9 +169,9 @@ class Rows:
         pieces: Sequence[NDArray[np.int64]],
         prepare: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> Iterator[list[Batch]]:
-        """The text of consecutive steps, in pieces of rows; one step is always read ahead.
+        """Yield the text of consecutive steps, in pieces of rows; one step is read ahead.
 
-        The thread that reads ahead also does what `prepare` says.
+        The thread that reads ahead also calls `prepare` on each batch.
         """
 
         def read(step: int) -> list[Batch]:
@@ -177,7 +186,7 @@ class Rows:
                 yield batches
 
     def _kept(self, step: int, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which rows go on depends on their global numbers."""
+        """Return which rows keep their state, drawn by their global numbers."""
         if self._reset == 0:
             return None
         key = mixed_seed("reset", self._seed, step)
@@ -188,7 +197,7 @@ class Rows:
         return kept
 
     def _join_shards(self, epoch: int) -> tuple[TokenStream, int]:
-        """The shards in this epoch's order, and how far the ring is turned."""
+        """Return the shards in this epoch's order, and the offset of the ring."""
         shards = range(self._stream.num_shards)
         order = sorted(shards, key=lambda shard: mixed_seed("shards", self._seed, epoch, shard))
         stream = self._stream.permuted(order)

@@ -1,4 +1,4 @@
-"""The model before the first step: fresh weights, or those of another model."""
+"""The model before the first step: random weights, or those of another model."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError
 from elmox.model.checkpoint import Checkpoint, Softmax, build_indexer
 from elmox.model.init import random_bilm
 from elmox.model.softmax import FullSoftmax
@@ -23,7 +23,7 @@ from elmox.training.unigram import unigram_log_probs
 
 
 def starting_point(recipe: Recipe, corpus: Corpus) -> Checkpoint:
-    """The body as `model.start` or chance has it, with a softmax for the corpus's vocabulary."""
+    """Return `model.start`, or random weights, with a softmax for the corpus's vocabulary."""
     if recipe.model.start:
         start = load_checkpoint(recipe.model.start)
     else:
@@ -38,9 +38,12 @@ def starting_point(recipe: Recipe, corpus: Corpus) -> Checkpoint:
         return replace(start, softmax=fresh_softmax(recipe, corpus, start))
     if start.softmax.vocab != corpus.vocab():
         vocab = Path(start.softmax.source).with_name(VOCAB_FILE)
-        raise ElmoxError(
-            f"{recipe.model.start} predicts other words than those of {corpus.path}: prepare the "
-            f"text with --vocab {vocab}, or use elmox finetune"
+        raise ArgumentError(
+            "{} predicts other words than those of {}: prepare the text with {}, or fine-tune the "
+            "model, which can change its vocabulary",
+            recipe.model.start,
+            corpus.path,
+            Argument("vocab", str(vocab)),
         )
     return start
 
@@ -48,27 +51,27 @@ def starting_point(recipe: Recipe, corpus: Corpus) -> Checkpoint:
 def word_table(
     lexicon: Lexicon, model: Checkpoint, source: str
 ) -> Callable[[NDArray[np.int64]], WordTable]:
-    """How lexicon ids become what the model's token encoder reads."""
+    """Return a function from lexicon ids to the input of the model's token encoder."""
     config = model.config
     char_cnn, text = config.char_cnn, config.text
     if char_cnn and char_cnn.inventory == "bytes" and not config.words and not text.max_code_points:
         slots = char_cnn.max_characters
         return lambda ids: WordTable(spelling=lexicon.spell(ids, slots), ids=None)
     indexer = build_indexer(model, source)
-    boundaries = {BEGIN_ID: text.begin, END_ID: text.end}  # each model has its own names for them
+    boundaries = {BEGIN_ID: text.begin, END_ID: text.end}  # their names differ between models
 
     def table(ids: NDArray[np.int64]) -> WordTable:
         words = lexicon.words(ids)
-        for place, id in enumerate(ids.tolist()):
+        for index, id in enumerate(ids.tolist()):
             if id in boundaries:
-                words[place] = boundaries[id]
+                words[index] = boundaries[id]
         return indexer(words)
 
     return table
 
 
 def fresh_softmax(recipe: Recipe, corpus: Corpus, start: Checkpoint) -> Softmax:
-    """A random softmax for the corpus's vocabulary, as wide as the model's outputs."""
+    """Return a random softmax for the corpus's vocabulary, as wide as the model's outputs."""
     dim = start.config.lstm.projection_dim
     softmax = make_softmax(recipe.softmax, corpus.vocab_size, dim)
     generator = torch.Generator().manual_seed(mixed_seed("softmax", recipe.train.seed))

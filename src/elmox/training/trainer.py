@@ -1,11 +1,11 @@
-"""One training step, and everything that a run remembers from step to step.
+"""One training step, and all state that a run carries from step to step.
 
-A step is the same whatever number of processes shares its rows: losses are sums over all of them,
-dropout is drawn by global row, candidates by step.
+A step does not depend on the number of processes that share its rows: losses are sums over all of
+them, dropout is drawn by global row, candidates by step.
 
-The host never waits for a step on its way: it hands the device its work, and what came of it is
-read later, from a `Pending`. So the next step is ready before the device has done this one. Whether
-the loss is finite is therefore the device's own to see; it updates nothing from then on.
+The host never waits for a step: it queues the device's work, and the result is read later, from a
+`Pending`. So the next step is ready before the device has finished this one. Whether the loss is
+finite is therefore checked on the device, which updates nothing after the first that is not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,32 +40,44 @@ from elmox.training.start import word_table
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step found, over all processes."""
+    """The result of a step, over all processes.
 
-    step: int  # updates done with this one
-    loss: float  # mean over positions and directions, before the update
+    Attributes:
+        step: number of updates, including this one.
+        loss: mean over positions and directions, before the update.
+        grad_norm: global norm of the gradient, before clipping.
+        lr: learning rate.
+        stopping: whether a process has received a signal to stop.
+    """
+
+    step: int
+    loss: float
     grad_norm: float
     lr: float
-    stopping: bool  # a process was told to stop
+    stopping: bool
 
 
 class Pending:
-    """A step that the device may still be at."""
+    """A step that the device may not have finished yet."""
 
-    def __init__(self, step: int, lr: float, num_positions: int, found: Tensor) -> None:
-        """`found` is (3,): the sum of losses, of wishes to stop, and the gradient's norm."""
+    def __init__(self, step: int, lr: float, num_positions: int, totals: Tensor) -> None:
+        """Start copying `totals`, (3,): summed loss, number of stop signals, gradient norm."""
         self._step, self._lr, self._num_positions = step, lr, num_positions
-        self._found = found.to("cpu", non_blocking=True)
+        self._totals = totals.to("cpu", non_blocking=True)
         self._copied: torch.cuda.Event | None = None
-        if found.is_cuda:
+        if totals.is_cuda:
             self._copied = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-            self._copied.record(torch.cuda.current_stream(found.device))
+            self._copied.record(torch.cuda.current_stream(totals.device))
 
     def get(self) -> StepReport:
-        """Wait for what it found. Raises where the loss or a gradient was not finite."""
+        """Wait for the step and return its result.
+
+        Raises:
+            ElmoxError: if the loss or a gradient is not finite.
+        """
         if self._copied is not None:
             self._copied.synchronize()
-        total, stopping, norm = self._found.tolist()
+        total, stopping, norm = self._totals.tolist()
         loss = total / self._num_positions
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise ElmoxError(
@@ -76,12 +88,24 @@ class Pending:
 
 
 class Trainer:
-    """The network, its optimizer, and where every row is."""
+    """The network, its optimizer, and the state of every row.
+
+    Attributes:
+        recipe: the run's recipe.
+        bilm: the biLM in training.
+        softmax: its output layer.
+        rows: the text of every step.
+        num_steps: number of updates of the whole run.
+        step: number of updates done, or at least queued on the device.
+        num_exchanged: number of values in the last step's gradients, which processes sum up.
+        optimizer: the optimizer with its state.
+        state: LSTM state of this process's rows.
+    """
 
     def __init__(
         self, recipe: Recipe, corpus: Corpus, start: Checkpoint, processes: Processes
     ) -> None:
-        """Begin with the weights of `start`, which has a softmax for the corpus's vocabulary."""
+        """Take the weights of `start`, which has a softmax for the corpus's vocabulary."""
         shape = recipe.train
         if shape.rows < processes.num:
             raise ElmoxError(
@@ -90,7 +114,7 @@ class Trainer:
             )
         assert start.softmax is not None
         self.recipe, self._corpus, self._processes = recipe, corpus, processes
-        # Its arrays would otherwise stay in memory beside those in training.
+        # Without its arrays, which would stay in memory next to those in training.
         self._start = replace(start, tensors={}, softmax=None)
         lstm, device = start.config.lstm, processes.device
         self.bilm = build_bilm(start, "the model to start from").to(device).train()
@@ -113,30 +137,31 @@ class Trainer:
             reset=shape.reset,
             reset_at=shape.reset_at,
         )
-        wanted = max(1, round(shape.epochs * self.rows.steps_per_epoch))
-        self.num_steps = min(wanted, shape.max_steps or wanted)
-        self._mine = deal_rows(shape.rows, processes.rank, processes.num)
-        self._pieces = np.array_split(self._mine, min(shape.accumulate, len(self._mine)))
+        epoch_steps = max(1, round(shape.epochs * self.rows.steps_per_epoch))
+        self.num_steps = min(epoch_steps, shape.max_steps or epoch_steps)
+        self._local_rows = deal_rows(shape.rows, processes.rank, processes.num)
+        num_pieces = min(shape.accumulate, len(self._local_rows))
+        self._pieces = np.array_split(self._local_rows, num_pieces)
         self._row_numbers = [self._to_device(rows) for rows in self._pieces]
         network = TrainingNetwork(self.bilm, shape.dropout, PRECISIONS[shape.precision])
         alone = processes.num == 1 or self._frozen
         self._network: nn.Module = network if alone else DistributedDataParallel(network)
         self._objective = make_objective(recipe.softmax, self.softmax, shape.seed, processes)
         self.optimizer = Optimizer(recipe.optim, self.parameters())
-        self.step = 0  # updates done, or at least handed to the device
-        self.num_exchanged = 0  # numbers in the last step's gradients, which processes add up
-        self.state = zero_state(lstm, len(self._mine), device, torch.float32)
+        self.step = 0
+        self.num_exchanged = 0
+        self.state = zero_state(lstm, len(self._local_rows), device, torch.float32)
         self._failed = torch.zeros((), device=device)  # 1 from the first step that was not finite
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """Everything that is trained, by name."""
+        """Return the trained parameters by name."""
         return {
             **{f"model.{name}": p for name, p in self._body.items()},
             **{f"softmax.{name}": p for name, p in self.softmax.named_parameters()},
         }
 
     def batches(self) -> Iterator[list[Batch]]:
-        """The text of all remaining steps, for this process."""
+        """Yield the text of all remaining steps, for this process."""
         steps = (self.step, self.num_steps, self._pieces)
         if self._processes.device.type != "cuda":
             return self.rows.batches(*steps)
@@ -145,11 +170,11 @@ class Trainer:
         return self.rows.batches(*steps, prepare=pinned)
 
     def advance(self, batches: Sequence[Batch], stop: bool = False) -> Pending:
-        """One update, unless this step or one before has a loss or gradient that is not finite.
+        """Do one update, unless a loss or gradient up to this step is not finite.
 
         Args:
-            batches: this process's text, piece by piece, as `batches` gives it.
-            stop: whether this process was told to stop; the others learn of it.
+            batches: this process's text in pieces, an item of `batches`.
+            stop: whether this process has received a signal to stop; it reaches all processes.
         """
         loss = self._backward(batches)
         gradients = {f"softmax.{n}": g for n, g in self._objective.gradients().items()}
@@ -158,17 +183,17 @@ class Trainer:
                 gradients[f"model.{name}"] = Gradient(parameter.grad)
         self.num_exchanged = sum(gradient.values.numel() for gradient in gradients.values())
         norm = global_norm(gradient.values for gradient in gradients.values())
-        told = torch.stack([loss, torch.full_like(loss, float(stop))]).double()
-        found = torch.cat([self._processes.sum(told), norm.double()[None]])
-        self._failed.masked_fill_(found.sum().isfinite().logical_not_(), 1.0)
+        local = torch.stack([loss, torch.full_like(loss, float(stop))]).double()
+        totals = torch.cat([self._processes.sum(local), norm.double()[None]])
+        self._failed.masked_fill_(totals.sum().isfinite().logical_not_(), 1.0)
         lr = learning_rate(self.recipe.optim, self.step, self.num_steps)
-        pending = Pending(self.step + 1, lr, self._num_positions(), found)
+        pending = Pending(self.step + 1, lr, self._num_positions(), totals)
         self.optimizer.step(gradients, lr, self.step, norm, self._failed)
         self.step += 1
         return pending
 
     def held_out(self, num_rows: int) -> StreamNll:
-        """Full-softmax likelihood of the held-out text."""
+        """Return the full-softmax likelihood of the held-out text."""
         valid = self._corpus.valid
         assert valid is not None
 
@@ -182,41 +207,47 @@ class Trainer:
             return stream_nll(self.bilm, self.softmax, encode, stream, num_rows)
 
     def model(self) -> Checkpoint:
-        """The model as it is now."""
+        """Return the model in its current state."""
         return replace(
             self._start,
             tensors=self.bilm.state_dict(),
             description=f"{self.step} steps of training by elmox, from {self._start.description}",
             softmax=Softmax(self.softmax.state_dict(), self._corpus.vocab()),
-            warm_state=None,  # it belonged to the weights before
+            warm_state=None,  # that of `start` belongs to other weights
         )
 
     def check_finite(self) -> None:
-        """Refuse to keep weights that the last update has spoilt."""
+        """Raise an `ElmoxError` if a weight is not finite, so that it is not saved."""
         for name, parameter in self.parameters().items():
             if not torch.isfinite(parameter).all():
                 raise ElmoxError(
                     f"step {self.step}: {name} is no longer finite, so nothing was saved: lower "
-                    "optim.lr, or raise optim.warmup, and go on from the last checkpoint"
+                    "optim.lr, or raise optim.warmup, and continue from the last checkpoint"
                 )
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that a checkpoint holds, with the state of all processes' rows."""
-        found: dict[str, Tensor] = {}
-        for name, own in (("hidden", self.state.hidden), ("cell", self.state.cell)):
-            everyone = torch.zeros(
-                *own.shape[:2], self.recipe.train.rows, own.shape[3], device=own.device
+        """Return the tensors of a checkpoint, with the state of all processes' rows."""
+        tensors: dict[str, Tensor] = {}
+        for name, local in (("hidden", self.state.hidden), ("cell", self.state.cell)):
+            all_rows = torch.zeros(
+                *local.shape[:2], self.recipe.train.rows, local.shape[3], device=local.device
             )
-            everyone[:, :, torch.from_numpy(self._mine)] = own.float()
-            found[f"state.{name}"] = self._processes.sum(everyone)
-        found |= {f"model.{name}": t for name, t in self.bilm.state_dict().items()}
-        found |= {f"softmax.{name}": t for name, t in self.softmax.state_dict().items()}
+            all_rows[:, :, torch.from_numpy(self._local_rows)] = local.float()
+            tensors[f"state.{name}"] = self._processes.sum(all_rows)
+        tensors |= {f"model.{name}": t for name, t in self.bilm.state_dict().items()}
+        tensors |= {f"softmax.{name}": t for name, t in self.softmax.state_dict().items()}
         for name, slots in self.optimizer.slots.items():
-            found |= {f"optim.{name}.{slot}": tensor for slot, tensor in slots.items()}
-        return found
+            tensors |= {f"optim.{name}.{slot}": tensor for slot, tensor in slots.items()}
+        return tensors
 
     def restore(self, tensors: Mapping[str, Tensor], step: int, lr: float | None = None) -> None:
-        """Continue from what `tensors` returned after `step` updates, the last one at rate `lr`."""
+        """Restore the tensors of a checkpoint.
+
+        Args:
+            tensors: those of `tensors()`.
+            step: number of updates done.
+            lr: learning rate of the last one.
+        """
         planned = learning_rate(self.recipe.optim, step - 1, self.num_steps)
         if lr is not None and lr != planned:
             raise ElmoxError(
@@ -228,10 +259,10 @@ class Trainer:
         for name, shape in shapes.items():
             if name not in tensors or tensors[name].shape != shape:
                 raise ElmoxError(f"the checkpoint lacks {name} of shape {tuple(shape)}")
-        mine, device = torch.from_numpy(self._mine), self._processes.device
+        rows, device = torch.from_numpy(self._local_rows), self._processes.device
         self.state = LstmState(
-            tensors["state.hidden"][:, :, mine].to(device),
-            tensors["state.cell"][:, :, mine].to(device),
+            tensors["state.hidden"][:, :, rows].to(device),
+            tensors["state.cell"][:, :, rows].to(device),
         )
         self.bilm.load_state_dict(_under("model.", tensors))
         self.softmax.load_state_dict(_under("softmax.", tensors))
@@ -241,22 +272,22 @@ class Trainer:
         self.step = step
 
     def _num_positions(self) -> int:
-        """Predictions of a step, over all processes and both directions."""
+        """Return the number of predictions per step, over all processes and directions."""
         shape = self.recipe.train
         return self.bilm.config.lstm.num_directions * shape.rows * shape.steps
 
     def _to_device(self, array: NDArray[Any]) -> Tensor:
-        """From page-locked memory without waiting for the device."""
+        """Copy an array to the device, from page-locked memory without waiting."""
         return torch.from_numpy(array).to(self._processes.device, non_blocking=True)
 
     def _backward(self, batches: Sequence[Batch]) -> Tensor:
-        """Gradients of this process's rows; returns the sum of its losses."""
+        """Compute the gradients of this process's rows and return the sum of its losses."""
         shape = self.recipe.train
         for parameter in self._body.values():
             parameter.grad = None
         targets = [self._to_device(batch.targets).flatten(1) for batch in batches]
         self._objective.begin(self.step, targets[0] if len(targets) == 1 else torch.cat(targets, 1))
-        # The processes' gradients are averaged, so each weighs its sum by their number.
+        # Gradients are averaged over processes, so each multiplies its sum by their number.
         scale = self._processes.num / self._num_positions()
         if self.recipe.optim.sum_over_steps:
             scale *= shape.steps
@@ -284,8 +315,8 @@ class Trainer:
         return sum(losses[1:], start=losses[0])
 
     def _piece_state(self, number: int, batch: Batch) -> LstmState:
-        """Where the rows of a piece are; nowhere, if they begin from nothing."""
-        start = self._pieces[number][0] - self._mine[0]
+        """Return the LSTM state of a piece's rows, zero for those that are reset."""
+        start = self._pieces[number][0] - self._local_rows[0]
         rows = slice(start, start + len(self._pieces[number]))
         hidden = self.state.hidden[:, :, rows].contiguous()  # all rows: no copy
         cell = self.state.cell[:, :, rows].contiguous()
@@ -295,7 +326,7 @@ class Trainer:
         return LstmState(hidden * kept, cell * kept)
 
     def _until_last(self, number: int) -> AbstractContextManager[None]:
-        """Gradients are exchanged once a step, with the last piece."""
+        """Return a context that defers the exchange of gradients to the step's last piece."""
         if isinstance(self._network, DistributedDataParallel) and number < len(self._pieces) - 1:
             return self._network.no_sync()
         return nullcontext()

@@ -1,7 +1,7 @@
-"""Words by their frequency alone: the least that a language model must beat.
+"""The unigram baseline: words by their frequency alone, which every language model must beat.
 
-By the training text's counts, every class counted once more than it occurs so that none is
-impossible. Same vocabulary, same positions (n+1 a sentence) as the biLM's.
+Frequencies are the training text's counts plus one, so that no word is impossible. Vocabulary and
+positions (n+1 per sentence) are the biLM's.
 """
 
 import math
@@ -9,13 +9,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError
 from elmox.text.vocab import BEGIN_ID, UNKNOWN_ID
 from elmox.training.corpus.corpus import Corpus
 
 
 def unigram_log_probs(corpus: Corpus) -> NDArray[np.float64]:
-    """(V,) of the softmax vocabulary, the sentence's end and the unknown word among it."""
+    """Return the log probability (V,) of each word of the softmax vocabulary.
+
+    The sentence's end and the unknown word are among them.
+    """
     size = corpus.vocab_size
     counts = np.array(corpus.counts(), dtype=np.float64)
     counts[BEGIN_ID] = 0.0  # only read, never predicted; the end's count is that of the sentences
@@ -26,10 +29,13 @@ def unigram_log_probs(corpus: Corpus) -> NDArray[np.float64]:
 
 
 def unigram_perplexity(corpus: Corpus) -> float:
-    """Of the held-out text."""
+    """Return the perplexity of the held-out text."""
     if corpus.valid is None:
-        raise ElmoxError(
-            f"{corpus.path} has no held-out text: prepare it with --valid or --hold-out"
+        raise ArgumentError(
+            "{} has no held-out text: prepare it with {} or {}",
+            corpus.path,
+            Argument("valid"),
+            Argument("hold_out"),
         )
     stream = corpus.valid.read(1, corpus.valid.num_positions + 1)
     targets = np.where(stream < corpus.vocab_size, stream, UNKNOWN_ID)

@@ -1,9 +1,9 @@
 """A text file, or sentences, to a file of vectors: streaming, in bounded memory, safe to kill.
 
-Lines are taken in chunks large enough to batch by length and small enough to hold; a line larger
-than a chunk is written piece by piece into room reserved for it. A chunk leaves the device as the
-bytes that go into the file, and is written while the next one is computed. Entries go through a
-`VectorWriter`, so that an interrupted run continues where its last closed part ended.
+Lines are read in chunks, large enough to batch by length and small enough for memory. A line larger
+than a chunk is written piece by piece into reserved space. A chunk is converted to the bytes of the
+file on the device, and written while the next one is computed. Entries go through a `VectorWriter`,
+so that an interrupted run continues where its last closed part ended.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from elmox.errors import ElmoxError
 from elmox.inference.encode import BatchOptions, encode_rows
 from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
-from elmox.io.background import Background
+from elmox.io.background import Background, background_thread
 from elmox.io.tensors import digest
 from elmox.kernels.derived import weights_fixed
 from elmox.text.batches import in_chunks
@@ -37,8 +37,8 @@ from elmox.vectors.layout import Array, DType, Layout
 from elmox.vectors.parts import PART_BYTES, Entry
 
 CHUNK_BYTES = 2**25  # float32 vectors held at a time
-CHUNK_BYTES_CUDA = 2**29  # a GPU wants more: bytes of the file, of which twice as many are held
-# To close a part takes four waits for the disk: a tenth of the time of 64 MB on a fast one.
+CHUNK_BYTES_CUDA = 2**29  # bytes in the file; twice as many are held, to keep a GPU busy
+# Closing a part waits for the disk four times, which a GPU would notice with smaller parts.
 PART_BYTES_CUDA = 2**28
 _HASHING_THREADS = 4
 
@@ -191,13 +191,12 @@ def _embed_lines(elmo: Elmo, input: Input, output: str | Path, options: "_Option
     ) as writer:
         num_resumed = num_lines = writer.num_done
         embedding = _Embedding(elmo, choice, layout, options.batch_tokens)
-        # From the beginning of a chunk: vectors depend on those they are computed with, if only in
-        # their last bits.
+        # Continue at the beginning of a chunk: the last bits of vectors depend on the batch.
         num_again = _entries_of_last_chunk(writer.done_lengths(), embedding.chunk_tokens)
         lines = iter(()) if writer.is_whole else input.lines(writer.num_done - num_again)
         with (
             tqdm(unit="tok", unit_scale=True, disable=not options.show_progress_bar) as progress,
-            Background() as background,
+            background_thread() as background,
             weights_fixed(),
         ):
             for chunk in _chunks(lines, embedding.chunk_tokens):
@@ -211,36 +210,36 @@ def _embed_lines(elmo: Elmo, input: Input, output: str | Path, options: "_Option
 
 
 def default_part_bytes(elmo: Elmo) -> int:
-    """After how many bytes an output is safe from a crash."""
+    """Return the default size of a part."""
     return PART_BYTES_CUDA if elmo.device.type == "cuda" else PART_BYTES
 
 
-def _chunks(lines: Iterator[Line], most_tokens: int) -> Iterator[list[Line]]:
-    """Consecutive lines of at most `most_tokens` tokens together; a larger line stands alone."""
-    # An empty line costs a little too: a file of blank lines must not gather in memory.
-    return in_chunks(lines, lambda line: line.num_tokens + 1, most_tokens)
+def _chunks(lines: Iterator[Line], max_tokens: int) -> Iterator[list[Line]]:
+    """Group consecutive lines up to `max_tokens` tokens; a larger line is its own group."""
+    # An empty line counts as a token, so that a file of blank lines does not fill the memory.
+    return in_chunks(lines, lambda line: line.num_tokens + 1, max_tokens)
 
 
-def _entries_of_last_chunk(lengths: Iterable[int], most_tokens: int) -> int:
-    """Entries of the last chunk that `_chunks` makes; none if it holds one large line."""
+def _entries_of_last_chunk(lengths: Iterable[int], max_tokens: int) -> int:
+    """Return the number of entries of the last chunk of `_chunks`; 0 if it is one large line."""
     num_entries, num_tokens = 0, 0
-    for chunk in in_chunks(iter(lengths), lambda length: length + 1, most_tokens):
+    for chunk in in_chunks(iter(lengths), lambda length: length + 1, max_tokens):
         num_entries, num_tokens = len(chunk), sum(chunk)
-    return 0 if num_tokens > most_tokens else num_entries
+    return 0 if num_tokens > max_tokens else num_entries
 
 
-def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[], Array]:
-    """Start to bring a tensor into main memory; what is returned waits for it.
+def _fetch(rows: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[], Array]:
+    """Start copying a tensor to main memory; the returned function waits for it.
 
     `check` is then called with whether all its values are finite.
     """
-    flag = None if check is None else found.isfinite().all()
-    if found.device.type != "cuda":
-        host, arrived = found.cpu(), None
+    flag = None if check is None else rows.isfinite().all()
+    if rows.device.type != "cuda":
+        host, arrived = rows.cpu(), None
     else:
-        host = found.to("cpu", non_blocking=True)  # into pinned memory
+        host = rows.to("cpu", non_blocking=True)  # into pinned memory
         flag = None if flag is None else flag.to("cpu", non_blocking=True)
-        arrived = torch.cuda.current_stream(found.device).record_event()
+        arrived = torch.cuda.current_stream(rows.device).record_event()
 
     def wait() -> Array:
         if arrived is not None:
@@ -253,13 +252,13 @@ def _fetch(found: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[]
 
 
 def fingerprint(elmo: Elmo) -> str:
-    """A digest of everything that a vector depends on: the model, and how it is run."""
+    """Return a digest of everything that vectors depend on except the text."""
     parts = (model_digest(elmo), elmo.mixes, elmo.device.type, elmo.dtype)
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 def model_digest(elmo: Elmo) -> str:
-    """A digest of a model's architecture, vocabularies, weights and start state."""
+    """Return a digest of a model's architecture, vocabularies, weights and start state."""
     checkpoint = elmo.checkpoint()
     tensors = dict(checkpoint.tensors)
     if elmo.state == "warm" and checkpoint.warm_state is not None:
@@ -275,7 +274,7 @@ class _Embedding:
     """Turns chunks of lines into entries.
 
     Attributes:
-        chunk_tokens: most tokens of a chunk.
+        chunk_tokens: maximum number of tokens of a chunk.
     """
 
     def __init__(
@@ -294,10 +293,10 @@ class _Embedding:
     def embed(
         self, chunk: list[Line], writer: VectorWriter, background: Background, num_done: int
     ) -> int:
-        """Embed lines and have them written, except the first `num_done`.
+        """Embed lines and start writing them, except the first `num_done`.
 
         Returns:
-            Tokens of the lines that are written.
+            The number of tokens of the lines that are written.
         """
         lengths = np.array([line.num_tokens for line in chunk])
         if num_done == len(chunk):
@@ -312,20 +311,20 @@ class _Embedding:
         return int(lengths[num_done:].sum())
 
     def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
-        """Start to embed sentences; what is returned waits for their rows, (tokens, K, D)."""
+        """Start to embed sentences; the returned function waits for their rows, (tokens, K, D)."""
         elmo = self._elmo
-        found = encode_rows(
+        rows = encode_rows(
             elmo.reader,
             sentences,
             self._choice,
             self._options,
-            lambda rows: elmo.start_state(len(rows)),
+            lambda batch: elmo.start_state(len(batch)),
             self._dtype,
         )
-        return _fetch(found, self._check if self._can_overflow else None)
+        return _fetch(rows, self._check if self._can_overflow else None)
 
     def _check(self, is_finite: bool | Tensor) -> None:
-        """Raise an `ElmoxError` where vectors have left the range of a precision."""
+        """Raise an `ElmoxError` if vectors exceed the range of a precision."""
         dtype = self._elmo.reader.bilm.dtype
         if can_overflow(dtype):
             require_finite(is_finite, "vectors", dtype)
@@ -355,8 +354,8 @@ class _Embedding:
         def write(tokens: slice, dims: slice, vectors: Tensor) -> None:
             if self._can_overflow:
                 self._check(vectors.to(self._dtype).isfinite().all())
-            own: NDArray[np.float32] = vectors.float().cpu().numpy()
+            values: NDArray[np.float32] = vectors.float().cpu().numpy()
             where = slice(start + tokens.start, start + tokens.stop)
-            entry[..., where, dims] = own[0] if choice.single else own
+            entry[..., where, dims] = values[0] if choice.single else values
 
         self._elmo.reader.read_long(sentence, self._elmo.start_state(1), choice, write)

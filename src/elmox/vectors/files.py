@@ -1,8 +1,8 @@
-"""Files of vectors: one entry per line of the input, written as they come, read one at a time.
+"""Files of vectors: one entry per line of the input, written as a stream, read by index.
 
-`open_writer` gives a `VectorWriter` that streams entries into parts beside the output and puts the
-output in place at the very end: killed at any moment, the same job goes on from its last closed
-part and ends with the same content. `open_vectors` reads all three formats lazily, by index:
+`open_writer` returns a `VectorWriter` that streams entries into parts next to the output and
+creates the output at the very end. Killed at any moment, the same job continues from its last
+closed part and ends with the same content. `open_vectors` reads all formats lazily, by index:
 
     hdf5      datasets "0", "1", ... as bilm-tf writes them        out.hdf5, out.h5
     parquet   a row per entry (needs pyarrow)                      out.parquet
@@ -14,7 +14,6 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import h5py
@@ -55,8 +54,8 @@ def format_of(path: str | os.PathLike[str]) -> Format:
     if path.is_dir():
         return "npy"
     raise ElmoxError(
-        f"{path}: no format of vectors is called {suffix!r}; use .hdf5, .h5 or .parquet, "
-        "or a name without suffix for a directory of npy shards"
+        f"{path}: {suffix!r} is not a format of vectors: use .hdf5, .h5 or .parquet, or a name "
+        "without suffix for a directory of npy shards"
     )
 
 
@@ -71,19 +70,21 @@ def open_writer(
     repeatable: bool = True,
     part_bytes: int = PART_BYTES,
 ) -> "VectorWriter":
-    """Start an output of vectors, or go on with one that was interrupted.
+    """Start an output of vectors, or continue one that was interrupted.
 
     Args:
-        path: the output. Nothing is there until `VectorWriter.finish`.
+        path: the output; it appears when `VectorWriter.finish` is called.
         layout: layers, dimensions and dtype of the entries.
-        job: everything the entries depend on (input, model, options), for JSON. Parts of an
-            interrupted run are used if its job was the same, otherwise the writer refuses.
-        about: what to tell readers (`Vectors.meta["about"]`): the model, the layers...; for JSON.
+        job: everything that the entries depend on (input, model, options), as JSON values. Parts of
+            an interrupted run are used if its job was equal; otherwise an error is raised.
+        about: a description for readers (`Vectors.meta["about"]`), such as model and layers, as
+            JSON values.
         format: by default that of the path's suffix.
-        force: replace an existing output (at the end), and drop the parts of another job (now).
-        repeatable: whether another run can have the same job. The output then holds its digest, by
-            which a run finds that everything is done.
-        part_bytes: size of a part, which is what an interruption costs at most; npy shards have it.
+        force: replace an existing output (at the end), and discard parts of another job (now).
+        repeatable: whether another run can have the same job. The output then stores its digest, by
+            which a later run recognizes that everything is done.
+        part_bytes: size of a part, which is the most work that an interruption can cost; also the
+            size of npy shards.
 
     Returns:
         The writer. Its first entry is number `num_done`.
@@ -91,12 +92,12 @@ def open_writer(
     about = {} if about is None else about
     if len(json.dumps(about)) > _MAX_ABOUT:
         raise ElmoxError(
-            f"the description of {path} is over {_MAX_ABOUT} bytes of JSON; shorten it"
+            f"the description of {path} is over {_MAX_ABOUT} bytes of JSON: shorten it"
         )
     format = format_of(path) if format is None else format
     if format == "parquet":
         parquet.load_pyarrow()  # not after hours of work
-    output = Path(os.path.realpath(path))  # a link is followed: the parts lie beside the real file
+    output = Path(os.path.realpath(path))  # the parts are next to a link's target
     kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
     result_name = "shards" if format == "npy" else "joined"
     workspace = Workspace(
@@ -114,14 +115,15 @@ def open_vectors(path: str | os.PathLike[str]) -> "Vectors":
     """Open a file or directory of vectors for reading: `open_vectors("out.hdf5")[i]`.
 
     Args:
-        path: what `elmox embed` wrote in any format, or an HDF5 dump of bilm-tf or `allennlp elmo`.
+        path: an output of `elmox embed` in any format, or an HDF5 dump of bilm-tf or `allennlp
+            elmo`.
     """
     path = Path(path)
     return Vectors(path, _SOURCE[_detect(path)](path))
 
 
 def _stored_meta(path: Path) -> dict[str, Any]:
-    """The description in an output of vectors; empty if it is none."""
+    """Return the metadata of an output of vectors; empty if it is not one."""
     try:
         with open_vectors(path) as vectors:
             return vectors.meta
@@ -130,16 +132,16 @@ def _stored_meta(path: Path) -> dict[str, Any]:
 
 
 def _detect(path: Path) -> Format:
-    """Tell the format by content, whatever the name."""
+    """Return the format of a file by its content, whatever its name."""
     if path.is_dir():
         if (path / "meta.json").is_file():
             return "npy"
         if (path / "job.json").is_file():
-            raise ElmoxError(f"{path}: an unfinished output; run the same elmox embed to finish it")
-        raise ElmoxError(f"{path}: a directory without meta.json, so not one of vectors")
+            raise ElmoxError(f"{path}: an unfinished output: run the same job again to finish it")
+        raise ElmoxError(f"{path}: a directory without meta.json: expected one of vectors")
     if not path.exists():
         partial = workspace_of(path)
-        hint = f"; it is unfinished in {partial}, run the same elmox embed to finish it"
+        hint = f": it is unfinished in {partial}, run the same job again to finish it"
         raise ElmoxError(f"{path}: no such file or directory{hint if partial.exists() else ''}")
     require_regular(path)
     try:
@@ -152,19 +154,19 @@ def _detect(path: Path) -> Format:
     if h5py.is_hdf5(path):
         return "hdf5"
     raise ElmoxError(
-        f"{path}: neither HDF5 nor parquet nor a directory of npy shards; "
-        "expected what elmox embed writes"
+        f"{path}: neither HDF5 nor parquet nor a directory of npy shards: expected vectors written "
+        "by elmox"
     )
 
 
 class VectorWriter:
     """Writes entries one after the other; see `open_writer`.
 
-    As a context manager it finishes the output, unless an exception comes by: then the closed parts
-    stay for the next run and the output's name is left alone.
+    As a context manager it finishes the output, except after an exception: then the closed parts
+    stay for the next run, and the output is not touched.
 
     Attributes:
-        num_done: number of entries that earlier runs left in closed parts; go on from there.
+        num_done: number of entries that earlier runs left in closed parts; continue from there.
         was_complete: whether an earlier run has finished the output.
     """
 
@@ -176,7 +178,7 @@ class VectorWriter:
         about: Mapping[str, Any],
         part_bytes: int,
     ) -> None:
-        """Take up the parts of a workspace."""
+        """Open the parts of a workspace."""
         self._format: Format = format
         self._layout = layout
         self._about = about
@@ -196,11 +198,11 @@ class VectorWriter:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all entries were written by earlier runs, so that no more may come."""
+        """Whether earlier runs have written all entries, so that no more can be added."""
         return self._workspace.num_entries is not None
 
     def done_lengths(self) -> Iterator[int]:
-        """Tokens of each entry that earlier runs left in closed parts."""
+        """Yield the number of tokens of each entry that earlier runs left in closed parts."""
         for index in self._parts.indexes() if self._parts is not None else ():
             yield from index[:, 2].tolist()
 
@@ -230,19 +232,19 @@ class VectorWriter:
             lengths = lengths[count:]
 
     def reserve(self, num_tokens: int) -> Entry:
-        """Make room for the next entry, which may be larger than memory.
+        """Reserve space for the next entry, which may be larger than memory.
 
         Args:
             num_tokens: T.
 
         Returns:
-            Something to assign to like an array of shape (L+1, T, D) or (T, D), in windows and in
-            any order, before the next entry: `entry[:, a:b, :512] = forward`. It starts as zeros.
+            An entry of zeros, to be assigned like an array of shape (L+1, T, D) or (T, D), in
+            windows and in any order, before the next entry: `entry[:, a:b, :512] = forward`.
         """
         return self._open_parts().reserve(num_tokens)
 
     def finish(self) -> None:
-        """Put the output in place and remove the parts."""
+        """Create the output and remove the parts."""
         try:
             if self._parts is not None:
                 self._parts.seal()
@@ -254,7 +256,7 @@ class VectorWriter:
             self.close()
 
     def close(self) -> None:
-        """Let go of all files; what is not finished stays in closed parts for the next run."""
+        """Close all files; closed parts stay for the next run."""
         if self._parts is not None:
             self._parts.discard()
             self._parts = None
@@ -264,14 +266,9 @@ class VectorWriter:
         """Return the writer itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Finish, or after an exception only close."""
-        if error is None:
+        if kind is None:
             self.finish()
         else:
             self.close()
@@ -282,7 +279,7 @@ class VectorWriter:
         return self._parts
 
     def _join(self, parts: Parts) -> None:
-        """Make one result of the parts."""
+        """Join the parts to one result."""
         result, identity = self._workspace.result, self._workspace.identity
         meta = self._layout.meta(parts.num_entries, parts.num_tokens, self._about, identity)
         with writing(result, resumable=True):
@@ -290,22 +287,22 @@ class VectorWriter:
                 _JOIN[self._format](parts, meta, result)
             except OSError:
                 if result != parts.shards:
-                    remove(result)  # give its room on the disk back
+                    remove(result)  # free its disk space
                 raise
         self._workspace.complete(parts.num_entries)
 
 
 class Vectors:
-    """Entries of vectors by index, read when they are asked for; see `open_vectors`.
+    """Entries of vectors by index, read on access; see `open_vectors`.
 
     Attributes:
         path: the file or directory.
-        meta: what is known about it: num_entries, num_tokens, num_layers, dim, dtype, and under
-            "about" what the writer was told. Empty for files of other programs.
+        meta: num_entries, num_tokens, num_layers, dim, dtype, and under "about" the writer's
+            description. Empty for files of other programs.
     """
 
     def __init__(self, path: Path, source: Source) -> None:
-        """Put indexing on top of one format's source."""
+        """Add indexing to the source of one format."""
         self.path = path
         self.meta = source.meta
         self._source = source
@@ -324,19 +321,19 @@ class Vectors:
         return self._source.num_entries
 
     def __getitem__(self, i: int) -> Array:
-        """Entry `i`, (L+1, T, D) or (T, D); from the end if negative.
+        """Return entry `i`, (L+1, T, D) or (T, D); a negative index counts from the end.
 
-        From npy shards it is a read-only view of the file: copy it to change it.
+        With npy shards the entry is a read-only view of the file: copy it to change it.
         """
         index = operator.index(i)
         if not -len(self) <= index < len(self):
             raise IndexError(f"entry {index} of {self.path}, which has {len(self)}")
         if self._closed:
-            raise ElmoxError(f"{self.path} was closed; open it again with open_vectors")
+            raise ElmoxError(f"{self.path} was closed: open it again with open_vectors")
         return self._source.read(index % len(self))
 
     def __iter__(self) -> Iterator[Array]:
-        """All entries in order."""
+        """Iterate over all entries in order."""
         return (self[i] for i in range(len(self)))
 
     def __enter__(self) -> Self:
@@ -348,6 +345,6 @@ class Vectors:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; entries already read stay valid."""
+        """Close the file; entries already read stay valid."""
         self._closed = True
         self._source.close()

@@ -1,8 +1,8 @@
 """Vectors as one HDF5 file in the layout of bilm-tf's dumps: datasets "0", "1", ... by line number.
 
-Each dataset is one entry, contiguous and without filters, so anything that reads HDF5 reads it.
-What elmox knows beyond that is JSON in the attribute `elmox` of the file. Files of other programs
-open too: bilm-tf's dumps, and those of `allennlp elmo` with their additional `sentence_to_index`.
+Each dataset is one entry, contiguous and without filters, so any HDF5 reader can read it. The
+metadata is JSON in the file's attribute `elmox`. Files of other programs can be opened, too:
+bilm-tf's dumps, and those of `allennlp elmo` with their additional `sentence_to_index`.
 """
 
 import json
@@ -29,14 +29,14 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
     layout = parts.layout
     with creating_hdf5(target) as hdf5:
         hdf5.file.attrs[_ATTRIBUTE] = json.dumps(meta)
-        # The library's own calls: h5py's convenient ones take twice as long as writing an entry.
-        kind = h5py.h5t.py_create(layout.numpy_dtype, logical=True)
-        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plan.set_obj_track_times(False)
+        # h5py's low-level calls: its convenient ones take twice as long as writing an entry.
+        dtype = h5py.h5t.py_create(layout.numpy_dtype, logical=True)
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_obj_track_times(False)
         everything = h5py.h5s.ALL
         for i, entry in enumerate(parts):
             space = h5py.h5s.create_simple(entry.shape)
-            dataset = h5py.h5d.create(hdf5.file.id, b"%d" % i, kind, space, plan)
+            dataset = h5py.h5d.create(hdf5.file.id, b"%d" % i, dtype, space, properties)
             windows = entry.windows()
             if len(windows) == 1:
                 dataset.write(everything, everything, np.ascontiguousarray(entry[...]))
@@ -48,27 +48,27 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
 
 
 def _count_entries(names: list[str], path: Path) -> int:
-    """How many datasets are named 0, 1, ...; there must be no gap."""
+    """Return the number of datasets named 0, 1, ...; there must be no gap."""
     numbers = [int(key) for key in names if _NUMBER.fullmatch(key)]
     if not numbers:
         raise ElmoxError(
-            f"{path}: an HDF5 file without datasets named 0, 1, ...: expected one of vectors, "
-            "as written by elmox embed, bilm-tf or allennlp elmo"
+            f"{path}: an HDF5 file without datasets named 0, 1, ...: expected vectors written by "
+            "elmox, bilm-tf or allennlp"
         )
     if max(numbers) + 1 != len(numbers):
         missing = min(set(range(max(numbers))) - set(numbers))
         raise ElmoxError(
-            f"{path}: no dataset {missing}, though there is {max(numbers)}: "
-            "the file is incomplete, write it again"
+            f"{path}: dataset {missing} is missing, but {max(numbers)} exists: the file is "
+            "incomplete, write it again"
         )
     return len(numbers)
 
 
 class Hdf5Source:
-    """Reads such a file, one dataset at a time.
+    """Reads an HDF5 file of vectors, one dataset at a time.
 
     Attributes:
-        meta: what elmox wrote about the file; empty if another program wrote it.
+        meta: the metadata; empty if another program wrote the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ class Hdf5Source:
             text = self._file.attribute(_ATTRIBUTE)
             if text is not None:
                 self.meta, _ = read_meta(text, path)
-            # Counting the names costs seconds in a file of millions, so believe our own note.
+            # Counting the names of millions of datasets takes seconds, so trust the metadata.
             if self.meta.get("num_entries") == len(self._file):
                 self.num_entries = len(self._file)
             else:
@@ -89,7 +89,7 @@ class Hdf5Source:
             raise
 
     def read(self, i: int) -> Array:
-        """Entry `i`."""
+        """Return entry `i`."""
         return self._file.read(str(i))
 
     def close(self) -> None:

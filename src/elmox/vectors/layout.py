@@ -1,4 +1,4 @@
-"""What one entry of vectors looks like, in memory and on disk.
+"""The layout of an entry of vectors in memory and on disk.
 
 Shapes: L+1 layers (`num_layers`), T tokens, D dimensions (`dim`). In memory an entry is
 (L+1, T, D), or (T, D) when a single layer was kept. On disk the token axis comes first,
@@ -26,16 +26,16 @@ IDENTITY_KEY = "job"
 
 
 class Source(Protocol):
-    """What each format implements for reading; `vectors.files.Vectors` adds the indexing."""
+    """The reader that each format implements; `vectors.files.Vectors` adds the indexing."""
 
     meta: dict[str, Any]
     num_entries: int
 
     def read(self, i: int) -> Array:
-        """Entry `i`, 0 <= i < num_entries."""
+        """Return entry `i`, 0 <= i < num_entries."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Layout:
     Attributes:
         num_layers: L+1, or None when an entry is (T, D).
         dim: D.
-        dtype: of the numbers on disk (always little-endian).
+        dtype: data type on disk (always little-endian).
     """
 
     num_layers: int | None
@@ -53,7 +53,7 @@ class Layout:
     dtype: DType
 
     def __post_init__(self) -> None:
-        """Refuse what no reader could make sense of."""
+        """Refuse values that no reader accepts."""
         if self.dtype not in get_args(DType):
             raise ElmoxError(f"dtype {self.dtype!r}: expected one of {get_args(DType)}")
         if self.dim < 1 or (self.num_layers is not None and self.num_layers < 1):
@@ -73,36 +73,36 @@ class Layout:
 
     @property
     def row_values(self) -> int:
-        """How many numbers one token has."""
+        """Number of values of one token."""
         return math.prod(self.row_shape)
 
     @property
     def row_bytes(self) -> int:
-        """How many bytes one token takes on disk."""
+        """Number of bytes of one token on disk."""
         return self.row_values * self.numpy_dtype.itemsize
 
     def shape(self, num_tokens: int) -> tuple[int, ...]:
-        """Shape of an entry in memory: (L+1, T, D) or (T, D)."""
+        """Return the shape of an entry in memory: (L+1, T, D) or (T, D)."""
         return (*self.row_shape[:-1], num_tokens, self.dim)
 
     def entry(self, rows: Array) -> Array:
-        """See rows on disk, (T, L+1, D), as the entry they are, (L+1, T, D); a view."""
+        """Return rows on disk, (T, L+1, D), as an entry, (L+1, T, D), without copying."""
         return np.moveaxis(rows, 0, -2)
 
     def windows(self, num_tokens: int, max_bytes: int) -> list[slice]:
-        """Cut the token axis so that a window of it takes at most `max_bytes` (or is one token)."""
+        """Split the token axis into windows of at most `max_bytes` (at least one token)."""
         step = max(1, max_bytes // self.row_bytes)
         return [slice(a, min(a + step, num_tokens)) for a in range(0, num_tokens, step)]
 
     def meta(
         self, num_entries: int, num_tokens: int, about: Mapping[str, Any], identity: str | None
     ) -> dict[str, Any]:
-        """Everything a reader has to know, as written into each format.
+        """Return the metadata that every format stores.
 
         Args:
             num_entries, num_tokens: of the output.
-            about: what the writer was told.
-            identity: digest of the job, by which a run finds that it is done.
+            about: the writer's description.
+            identity: digest of the job, by which a later run recognizes that it is done.
         """
         meta = {
             META_KEY: META_VERSION,
@@ -117,15 +117,17 @@ class Layout:
 
 
 def read_meta(text: str | bytes, path: Path) -> tuple[dict[str, Any], Layout]:
-    """Parse what `Layout.meta` wrote; `path` is for the error message."""
+    """Parse the metadata that `Layout.meta` returns; `path` is for error messages."""
     try:
         meta = json.loads(text)
         version = meta[META_KEY]
         layout = Layout(meta["num_layers"], meta["dim"], meta["dtype"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ElmoxError(f"{path}: its description of the vectors is damaged ({error})") from error
+        raise ElmoxError(
+            f"{path}: its metadata is damaged ({error}): make the vectors again"
+        ) from error
     if version != META_VERSION:
         raise ElmoxError(
-            f"{path}: vectors of format {version}, this elmox reads {META_VERSION}; update elmox"
+            f"{path}: vectors of format {version}, this elmox reads {META_VERSION}: update elmox"
         )
     return cast(dict[str, Any], meta), layout

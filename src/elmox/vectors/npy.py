@@ -1,10 +1,10 @@
 """Vectors as a directory of .npy shards: the closed parts themselves, one index and `meta.json`.
 
-    meta.json         what `Layout.meta` says
+    meta.json         the metadata, see `Layout.meta`
     index.npy         (number of entries, 3) int64: shard, first token, number of tokens
     shard-00000.npy   (tokens, L+1, D), or (tokens, D) when a single layer was kept
 
-`numpy.load` is all that another program needs: entry i is `shard[first : first + number]`.
+Other programs need only `numpy.load`: entry i is `shard[first : first + number]`.
 """
 
 import json
@@ -22,7 +22,7 @@ from elmox.io.inputs import MAX_JSON_BYTES, read_whole, require_regular
 from elmox.vectors.layout import Array, read_meta
 from elmox.vectors.parts import Parts, npy_header, shard_name
 
-_OWN_FILES = re.compile(r"shard-\d{5,}\.npy|index\.npy|meta\.json")
+_FILE_NAMES = re.compile(r"shard-\d{5,}\.npy|index\.npy|meta\.json")
 _OPEN_SHARDS = 8
 
 
@@ -34,59 +34,67 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
 
 
 def holds_only_vectors(directory: Path) -> bool:
-    """Whether nothing but files of this format lies in `directory` (an empty one counts)."""
-    return all(_OWN_FILES.fullmatch(path.name) for path in directory.iterdir())
+    """Return whether `directory` holds only files of this format; an empty one does."""
+    return all(_FILE_NAMES.fullmatch(path.name) for path in directory.iterdir())
 
 
 def _index_chunks(parts: Parts) -> Iterator[bytes]:
-    """The bytes of index.npy, part by part."""
+    """Yield the bytes of index.npy, part by part."""
     yield npy_header(np.dtype("<i8"), (parts.num_entries, 3))
     for index in parts.indexes():
         yield index.tobytes()
 
 
 class NpySource:
-    """Reads such a directory; an entry is a read-only view of a memory-mapped shard."""
+    """Reads a directory of npy shards; an entry is a read-only view of a memory-mapped shard."""
 
     def __init__(self, path: Path) -> None:
-        """Open the index; shards are opened when they are asked for."""
+        """Open the index; shards are opened on access."""
         self.meta, self._layout = read_meta(read_whole(path / "meta.json", MAX_JSON_BYTES), path)
         self._index = _mapped(path / "index.npy", "make the vectors again")
         if self._index.shape[1:] != (3,) or self._index.dtype != np.int64:
-            raise ElmoxError(f"{path}/index.npy has another shape or dtype than elmox writes")
+            raise ElmoxError(
+                f"{path}/index.npy has another shape or dtype than elmox writes: make the vectors "
+                "again"
+            )
         self.num_entries = len(self._index)
         self._path = path
         self._shard = lru_cache(_OPEN_SHARDS)(self._map_shard)
 
     def read(self, i: int) -> Array:
-        """Entry `i`."""
+        """Return entry `i`."""
         shard, start, num_tokens = self._index[i].tolist()
         if num_tokens == 0:  # its shard may be empty, and an empty file cannot be mapped
             return np.empty(self._layout.shape(0), self._layout.numpy_dtype)
         rows = self._shard(shard)
         if not 0 <= start <= start + num_tokens <= len(rows):
-            raise ElmoxError(f"{self._path}: its index asks for tokens that shard {shard} lacks")
+            raise ElmoxError(
+                f"{self._path}: its index refers to tokens that shard {shard} does not have: make "
+                "the vectors again"
+            )
         return self._layout.entry(rows[start : start + num_tokens])
 
     def close(self) -> None:
-        """Unmap what no entry in the caller's hands still needs."""
+        """Unmap the shards, except those that the caller's entries refer to."""
         self._shard.cache_clear()
 
     def _map_shard(self, number: int) -> Array:
         path = self._path / shard_name(number)
         rows = _mapped(path, f"copy or make {self._path} again")
         if rows.shape[1:] != self._layout.row_shape or rows.dtype != self._layout.numpy_dtype:
-            raise ElmoxError(f"{path} has another shape or dtype than meta.json says")
+            raise ElmoxError(
+                f"{path} has another shape or dtype than meta.json states: make the vectors again"
+            )
         return rows
 
 
 def _mapped(path: Path, advice: str) -> Array:
-    """Map an array; numpy's own words are left out, which advise to load pickles."""
+    """Map an array; NumPy's error messages, which recommend loading pickles, are replaced."""
     require_regular(path)
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, TypeError, EOFError, SyntaxError, ArithmeticError) as error:
         raise ElmoxError(
-            f"{path} cannot be read, it is damaged or no .npy file: {advice}"
+            f"{path} cannot be read, it is damaged or not an .npy file: {advice}"
         ) from error
     return np.asarray(array)

@@ -5,10 +5,10 @@
     num_tokens    int64
     vectors       list of float32 or float16: the entry, (L+1, T, D) or (T, D), flattened
 
-Writing a row takes some 20 bytes of memory per number, so an entry of more than `MAX_ROW_VALUES`
-numbers (1,365 tokens of three layers of 1024) is cut along its tokens into several rows of the same
-`id`, with `first_token` counting on. What elmox knows beyond that is JSON in the file's metadata,
-key `elmox`. Needs pyarrow.
+Writing a row takes some 20 bytes of memory per number. An entry of more than `MAX_ROW_VALUES`
+numbers (1,365 tokens of three layers of 1024) is therefore split along its tokens into several rows
+of the same `id`, with increasing `first_token`. The metadata is JSON in the file's metadata, key
+`elmox`. Needs pyarrow.
 """
 
 import json
@@ -34,7 +34,7 @@ Row = tuple[int, int, int, Array]
 
 
 def load_pyarrow() -> ModuleType:
-    """Import pyarrow with its parquet module, or say how to install it."""
+    """Import pyarrow with its parquet module; the error explains how to install it."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -57,8 +57,8 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
         ],
         metadata={_METADATA_KEY: json.dumps(meta).encode()},
     )
-    # Compression and dictionaries gain nothing on such numbers; the ids need statistics because
-    # the reader finds row groups by them.
+    # Compression and dictionaries gain nothing on such numbers. The ids need statistics because the
+    # reader selects row groups by them.
     with pa.parquet.ParquetWriter(
         target, schema, compression="none", use_dictionary=False, write_statistics=["id"]
     ) as writer:
@@ -72,7 +72,7 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
 
 
 def _rows(parts: Parts) -> Iterator[Row]:
-    """The rows of all entries: id, first token, number of tokens, flat vectors."""
+    """Yield the rows of all entries: id, first token, number of tokens, flat vectors."""
     max_bytes = MAX_ROW_VALUES * parts.layout.numpy_dtype.itemsize
     for i, entry in enumerate(parts):
         for window in entry.windows(max_bytes) or [slice(0, 0)]:
@@ -81,7 +81,7 @@ def _rows(parts: Parts) -> Iterator[Row]:
 
 
 def _row_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Gather rows until they are worth a row group."""
+    """Collect rows into row groups."""
     group: list[Row] = []
     values = 0
     for row in rows:
@@ -95,15 +95,15 @@ def _row_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
 
 
 def _entry(flat: Array, layout: Layout) -> Array:
-    """Give the flat numbers of a row their shape back."""
+    """Restore the shape of a row's flat numbers."""
     return flat.reshape(layout.shape(flat.size // layout.row_values))
 
 
 class ParquetSource:
-    """Reads such a file, a row group at a time; the last one read is kept."""
+    """Reads a parquet file of vectors by row groups; the last one read is cached."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file's description and which entries each row group has."""
+        """Read the metadata and the ids of each row group."""
         pa = load_pyarrow()
         try:
             self._file = pa.parquet.ParquetFile(path)
@@ -112,7 +112,7 @@ class ParquetSource:
         about = (self._file.schema_arrow.metadata or {}).get(_METADATA_KEY)
         if about is None:
             self._file.close()
-            raise ElmoxError(f"{path}: a parquet file, but not one that elmox embed wrote")
+            raise ElmoxError(f"{path}: a parquet file without vectors: expected one of elmox's")
         self.meta, self._layout = read_meta(about, path)
         self.num_entries: int = self.meta["num_entries"]
         self._path = path
@@ -123,7 +123,7 @@ class ParquetSource:
         self._cached: tuple[int, Array, Any] | None = None
 
     def read(self, i: int) -> Array:
-        """Entry `i`: the row of that id, or its several rows put together."""
+        """Return entry `i`: the row of that id, or its rows concatenated."""
         pieces = []
         groups = range(bisect_left(self._last_ids, i), bisect_right(self._first_ids, i))
         for group in groups:
@@ -131,7 +131,9 @@ class ParquetSource:
             for row in range(int(np.searchsorted(ids, i)), int(np.searchsorted(ids, i, "right"))):
                 pieces.append(_entry(vectors[row].values.to_numpy(), self._layout))
         if not pieces:
-            raise ElmoxError(f"{self._path}: no row has id {i}: the file is not as elmox wrote it")
+            raise ElmoxError(
+                f"{self._path}: no row has id {i}: the file was changed, write it again"
+            )
         return pieces[0].copy() if len(pieces) == 1 else np.concatenate(pieces, axis=-2)
 
     def close(self) -> None:
@@ -140,7 +142,7 @@ class ParquetSource:
         self._file.close()
 
     def _group(self, group: int) -> tuple[Array, Any]:
-        """The ids and the vectors of a row group."""
+        """Return the ids and the vectors of a row group."""
         if self._cached is None or self._cached[0] != group:
             table = self._file.read_row_group(group, columns=["id", "vectors"])
             self._cached = (group, table.column("id").to_numpy(), table.column("vectors"))

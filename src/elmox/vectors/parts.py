@@ -1,15 +1,15 @@
-"""The parts in which an output grows: closed ones that stay, and one that is open.
+"""The parts of an unfinished output: closed ones, which are safe, and an open one.
 
 A part is a plain `.npy` file (`shards/shard-00000.npy`: the tokens of consecutive entries, see
 `layout`) and its index (`index/shard-00000.npy`: one row of shard, first token and number of tokens
-per entry). The index is written first and the shard gets its name last, so a part is closed exactly
-when its shard has its name; whatever else lies around after a crash is ignored and written again.
+per entry). The index is written first and the shard is renamed last, so a part is closed exactly
+when its shard has its final name. Other files that a crash leaves are ignored and written again.
 
-Where a part ends is decided by its entries alone. A run that was interrupted therefore leaves the
-same parts as one that was not, and the shards can serve as the final output as they are.
+The entries alone decide where a part ends. An interrupted run therefore leaves the same parts as an
+undisturbed one, and the shards can be the final output without changes.
 
-Plain reads and writes, not memory maps: a map's pages count as the process's memory, and a full
-disk under a map is a bus error instead of an exception.
+Parts are read and written, not memory-mapped: a map's pages count as the process's memory, and a
+full disk under a map is a bus error instead of an exception.
 """
 
 import io
@@ -39,7 +39,7 @@ WINDOW_BYTES = 4 << 20
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """The header of a .npy file; NumPy pads it so that its size does not depend on shape[0]."""
+    """Return the header of a .npy file; NumPy pads it to a size independent of shape[0]."""
     buffer = io.BytesIO()
     fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, fields)
@@ -47,15 +47,15 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def shard_name(number: int) -> str:
-    """The file name of a shard and of its index."""
+    """Return the file name of a shard and of its index."""
     return f"shard-{number:05d}.npy"
 
 
 class Entry:
-    """One entry inside a shard file, read and assigned by slices as if it were an array.
+    """One entry inside a shard file, read and assigned by slices like an array.
 
-    The index is made of integers, slices and `...`; on the token axis, slices of step 1 only. Only
-    the tokens touched are in memory. What is never assigned is zero.
+    An index consists of integers, slices and `...`; on the token axis, slices must have step 1.
+    Only the indexed tokens are in memory. Values that are never assigned are zero.
 
     Attributes:
         shape: (L+1, T, D) or (T, D).
@@ -63,7 +63,7 @@ class Entry:
     """
 
     def __init__(self, file: io.FileIO, offset: int, layout: Layout, num_tokens: int) -> None:
-        """Describe the `num_tokens` rows that begin at byte `offset` of `file`."""
+        """Describe the `num_tokens` rows that start at byte `offset` of `file`."""
         self.shape = layout.shape(num_tokens)
         self.num_tokens = num_tokens
         self._file = file
@@ -86,11 +86,11 @@ class Entry:
         self.write_rows(start, rows)
 
     def windows(self, max_bytes: int = WINDOW_BYTES) -> list[slice]:
-        """Slices of the token axis, each small enough to hold in memory."""
+        """Return slices of the token axis, each small enough to hold in memory."""
         return self._layout.windows(self.num_tokens, max_bytes)
 
     def _split(self, key: Index) -> tuple[int, int, tuple[Any, ...]]:
-        """Take the tokens out of an index: first token, end, and the index within that window."""
+        """Split an index into the first token, the end, and the index within that window."""
         keys: list[int | slice | EllipsisType] = [*key] if isinstance(key, tuple) else [key]
         missing = len(self.shape) - sum(item is not Ellipsis for item in keys)
         fill = [slice(None)] * missing
@@ -117,12 +117,12 @@ class Entry:
         while data:
             count = self._file.readinto(data)
             if not count:
-                raise ElmoxError(f"{self._file.name!s} is shorter than its index says; delete it")
+                raise ElmoxError(f"{self._file.name!s} is shorter than its index: delete it")
             data = data[count:]
         return rows
 
     def write_rows(self, start: int, rows: Array) -> None:
-        """Write rows of the layout's dtype, (n, L+1, D), from token `start` on, as they are."""
+        """Write rows of the layout's dtype, (n, L+1, D), from token `start` on."""
         assert rows.dtype == self._layout.numpy_dtype
         data = rows.reshape(-1).view(np.uint8).data
         try:
@@ -131,33 +131,33 @@ class Entry:
                 while data:
                     data = data[self._file.write(data) or 0 :]
         except ElmoxError:
-            self._file.close()  # nothing may follow an entry that is not whole
+            self._file.close()  # no entry may follow an incomplete one
             raise
 
 
 class Parts:
-    """All the parts of one job: the closed ones, to be read, and the open one, to be filled.
+    """All parts of one job: the closed ones, to be read, and the open one, to be filled.
 
-    To close a part is to wait for the disk, four times, so it is done while the next is filled.
+    Closing a part waits for the disk four times, so it is done while the next one is filled.
 
     Attributes:
-        num_closed: number of parts that are closed, or being closed: `seal` waits for that.
+        num_closed: number of parts that are closed or being closed; `seal` waits for the latter.
         num_entries: number of entries in them.
         num_tokens: number of tokens in them.
         shards: the directory of the closed parts' vectors.
     """
 
     def __init__(self, directory: Path, layout: Layout, part_bytes: int = PART_BYTES) -> None:
-        """Find the closed parts in `directory`, which the process has for itself."""
+        """Read the index of the closed parts in `directory`, which no other process uses."""
         self.layout = layout
         self.shards = directory / "shards"
         self._indexes = directory / "index"
         self._directory = directory
         self._part_bytes = part_bytes
         self._closing = Background()
-        self._file: io.FileIO | None  # the open part, and of its entries:
-        self._lengths: array[int]  # the number of tokens of each
-        self._rows: int  # and of all
+        self._file: io.FileIO | None  # the open part
+        self._lengths: array[int]  # the number of tokens of each of its entries
+        self._rows: int  # the number of tokens of all of them
         self._open_next()
         self._header = len(npy_header(layout.numpy_dtype, (0, *layout.row_shape)))
         self.num_closed = self.num_entries = self.num_tokens = 0
@@ -167,22 +167,22 @@ class Parts:
             self._count(np.load(self._indexes / shard_name(self.num_closed)))
 
     def reserve(self, num_tokens: int) -> Entry:
-        """Room for the next entry, to be filled before the next one is asked for."""
+        """Return space for the next entry, to be filled before the next call."""
         self._make_room()
         return self._reserve([num_tokens], num_tokens)
 
     def reserve_run(self, lengths: NDArray[np.int64]) -> tuple[Entry, int]:
-        """Room for as many of the next entries as belong into the same part, at least one.
+        """Return space for those of the next entries that belong into the same part.
 
         Args:
-            lengths: tokens of each of the next entries, of which there is at least one.
+            lengths: number of tokens of each of the next entries; at least one.
 
         Returns:
-            Their rows, end to end, as if they were one entry, to be filled before the next one is
-            asked for; and how many entries that is.
+            Their concatenated rows as one entry, to be filled before the next call, and the number
+            of entries, at least 1.
         """
         self._make_room()
-        # The rule is that of `_make_room`: an entry is the part's last when it fills it.
+        # As in `_make_room`: the entry that fills a part is its last.
         full = -(-self._part_bytes // self.layout.row_bytes) - self._rows
         ends = np.cumsum(lengths)
         count = int(np.searchsorted(ends, full)) + 1
@@ -190,24 +190,24 @@ class Parts:
         return self._reserve(lengths[:count], int(ends[count - 1])), count
 
     def seal(self) -> None:
-        """Close the open part, if there is one: after this no crash touches any part."""
+        """Close the open part, if there is one; after this, all parts survive a crash."""
         self._begin_to_close()
         self._closing.wait()
 
     def discard(self) -> None:
-        """Let go of the open part without closing it, once those before it are closed."""
+        """Discard the open part, once those before it are closed."""
         self._closing.stop()
         if self._file is not None:
             self._file.close()
         self._open_next()
 
     def indexes(self) -> Iterator[Array]:
-        """The index of each closed part: (number of entries, 3) integers."""
+        """Yield the index of each closed part: (number of entries, 3) integers."""
         for number in range(self.num_closed):
             yield np.load(self._indexes / shard_name(number))
 
     def __iter__(self) -> Iterator[Entry]:
-        """The entries of the closed parts, in order; each readable until the next is asked for."""
+        """Iterate over the entries of the closed parts; each is valid until the next one."""
         for number, index in enumerate(self.indexes()):
             with io.FileIO(self.shards / shard_name(number)) as file:
                 for start, num_tokens in index[:, 1:].tolist():
@@ -215,20 +215,20 @@ class Parts:
                     yield Entry(file, offset, self.layout, num_tokens)
 
     def _count(self, index: Array) -> None:
-        """Take one more closed part into account."""
+        """Count one more closed part."""
         self.num_closed += 1
         self.num_entries += len(index)
         self.num_tokens += int(index[:, 2].sum())
 
     def _make_room(self) -> None:
-        """Let the open part be closed if it is full."""
+        """Start closing the open part if it is full."""
         if self._rows * self.layout.row_bytes >= self._part_bytes or (
             len(self._lengths) >= PART_ENTRIES
         ):
             self._begin_to_close()
 
     def _begin_to_close(self) -> None:
-        """Have the open part closed, if there is one, when the one before it is."""
+        """Start closing the open part, if there is one, after the one before it."""
         if self._file is None:
             return
         index = np.zeros((len(self._lengths), 3), "<i8")
@@ -240,7 +240,7 @@ class Parts:
         self._count(index)
 
     def _close(self, file: io.FileIO, name: str, index: Array) -> None:
-        """Flush a part to the disk and give it its name."""
+        """Flush a part to the disk and give it its final name."""
         open_path = Path(str(file.name))
         num_tokens = int(index[:, 2].sum())
         header = npy_header(self.layout.numpy_dtype, (num_tokens, *self.layout.row_shape))
@@ -257,13 +257,13 @@ class Parts:
             sync_directory(self.shards)
 
     def _open_next(self) -> None:
-        """Begin a part, which gets its file with its first entry."""
+        """Start a part; its file is created with its first entry."""
         self._file = None
         self._lengths = array("q")
         self._rows = 0
 
     def _reserve(self, lengths: Iterable[int], num_tokens: int) -> Entry:
-        """Room in the open part for entries of these lengths, which sum to `num_tokens`."""
+        """Return space in the open part for entries of these lengths, `num_tokens` in total."""
         open_path = self._directory / f"open-{self.num_closed:05d}.npy"
         with writing(open_path, resumable=True):
             if self._file is None:

@@ -1,18 +1,18 @@
-"""The directory `OUTPUT.partial`, in which an output grows until it can take its name.
+"""The directory `OUTPUT.partial`, in which an output is written until it is complete.
 
-    job.json   which job this is, and the number of entries once the result is whole
+    job.json   the job, and the number of entries once the result is complete
     open-*.npy, shards/, index/   the parts (see `parts`)
-    joined     the result in one file; for npy, `shards` itself is the result
-    replaced   an old output on its way out, where the file system cannot exchange two names
+    joined     the result as one file; for npy, `shards` itself is the result
+    replaced   an old output that is being removed, if the file system cannot exchange two names
 
-`job.json` comes first and goes last, and every step leaves a state that the next run understands:
+`job.json` is written first and removed last. Every step leaves one of these states:
 
-    no num_entries                          the parts count; any join is done again
-    num_entries, and the result is here     it only has to take its name
-    an output with this job's identity      it has its name; only cleaning up is left
+    no num_entries                           continue from the parts, and join them again
+    num_entries, and the result is here      rename the result
+    an output with this job's identity       the result was renamed; remove this directory
 
-An output stores the identity of its job, so that a job that is done is known as such: also when it
-has replaced another output, which then has the result's name here.
+An output stores the identity of its job, so that a finished job is recognized. That holds also if
+it has replaced another output, which then has the result's name in this directory.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError, OutputExists
 from elmox.io.files import put_in_place, write_whole, writing
 from elmox.io.locks import Lock, take_lock
 from elmox.io.temporary import is_leftover, remove
@@ -40,38 +40,38 @@ def workspace_of(output: Path) -> Path:
 
 
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """The first thing in which two jobs differ, for an error message."""
+    """Describe the first difference between two jobs, for an error message."""
     for key in [*here, *there]:
         if there.get(key) != here.get(key):
             values = (json.dumps(job.get(key)) for job in (there, here))
             old, new = (v if len(v) <= _SHOWN else v[:_SHOWN] + "..." for v in values)
-            return f"{key}: {old} there, {new} now"
+            return f"{key}: {old} before, {new} now"
     return "nothing"
 
 
 def check_replaceable(output: Path, force: bool) -> None:
-    """Refuse an output that is there already, or that even `force` must not replace."""
+    """Refuse an output that exists already, or that even `force` must not replace."""
     if not os.path.lexists(output):
         return
     if output.is_dir():
         if not holds_only_vectors(output):
             raise ElmoxError(
-                f"{output} is a directory with other things in it; name an output of its own"
+                f"{output} is a directory with other files in it: choose another output"
             )
     elif not output.is_file():
-        raise ElmoxError(f"{output} is no regular file; name a file or a new directory")
+        raise ElmoxError(f"{output} is not a regular file: choose a file or a new directory")
     if not force:
-        raise ElmoxError(f"{output} exists already; use --force to replace it, or another name")
+        raise OutputExists(output)
 
 
 class Workspace:
-    """The directory of one output, locked for this process, with the job checked.
+    """The directory of one output, locked by this process.
 
     Attributes:
         directory: `OUTPUT.partial`.
-        num_entries: number of entries of the result if it is whole, else None.
-        identity: digest of the job, to be stored in the output; None where it cannot be repeated.
-        is_published: whether the output is there and is this job's.
+        num_entries: number of entries of the result if it is complete, otherwise None.
+        identity: digest of the job, to be stored in the output; None if it cannot be repeated.
+        is_published: whether the output exists and is this job's.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class Workspace:
         force: bool = False,
         repeatable: bool = True,
     ) -> None:
-        """Take up the directory, or make it.
+        """Open the directory, or create it.
 
         Args:
-            output: the final name, absolute.
-            result_name: what takes that name in the end: "joined" or "shards".
-            job: what must be the same for a run to go on from another's parts; goes through JSON.
-            read_meta: reads the description that an output holds; empty if it is no such output.
-            force: replace an existing output at the end, and drop the parts of another job now.
+            output: absolute path of the output.
+            result_name: name of the complete result in the directory: "joined" or "shards".
+            job: JSON values that must be equal for a run to continue from another's parts.
+            read_meta: returns the metadata of an output; empty if it is not one of vectors.
+            force: replace an existing output at the end, and discard the parts of another job now.
             repeatable: whether another run can have the same job.
         """
         self.output = output
@@ -106,7 +106,7 @@ class Workspace:
         self._record_path = self.directory / "job.json"
         self._force = force
         if not output.parent.is_dir():
-            raise ElmoxError(f"{output}: there is no directory {output.parent}; make it first")
+            raise ElmoxError(f"{output}: there is no directory {output.parent}: create it first")
         if not self.directory.exists():
             if not force and self._find_published():
                 return
@@ -121,13 +121,13 @@ class Workspace:
                 raise
 
     def complete(self, num_entries: int) -> None:
-        """Note that the result is whole."""
+        """Record that the result is complete."""
         with writing(self.directory, resumable=True):
             self._write_record(self._job, num_entries)
         self.num_entries = num_entries
 
     def publish(self) -> None:
-        """Give the result its name and remove the directory; fine to repeat after a crash."""
+        """Rename the result to the output and remove the directory; safe after a crash."""
         with writing(self.output, resumable=True):
             if not self.is_published:
                 check_replaceable(self.output, self._force)
@@ -139,7 +139,7 @@ class Workspace:
         self.release()
 
     def release(self) -> None:
-        """Let other processes in."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -149,39 +149,41 @@ class Workspace:
             return take_lock(self.directory)
         except BlockingIOError as error:
             raise ElmoxError(
-                f"another process is writing {self.output} (in {self.directory}); wait for it"
+                f"another process is writing {self.output} (in {self.directory}): wait for it"
             ) from error
 
     def _take_up(self) -> None:
-        """Bring the directory into one of the states of the module's description, for this job."""
-        there, num_entries = self._read_record()
+        """Bring the directory into one of the states in the module's docstring, for this job."""
+        stored, num_entries = self._read_record()
         replaced = self.directory / "replaced"
         if os.path.lexists(replaced) and not os.path.lexists(self.output):
             replaced.rename(self.output)
-        is_whole = there == self._job and num_entries is not None
-        may_be_published = is_whole or (not self._force and there in (None, self._job))
+        is_complete = stored == self._job and num_entries is not None
+        may_be_published = is_complete or (not self._force and stored in (None, self._job))
         if may_be_published and self._find_published():
             return
-        if is_whole:
+        if is_complete:
             if self.result.exists():
                 check_replaceable(self.output, self._force)
                 self.num_entries = num_entries
                 return
-            there = None  # finished, and the output removed since: once more
+            stored = None  # the output was removed since it was finished: start again
         check_replaceable(self.output, self._force)
-        if there is not None and there != self._job and not self._force:
-            raise ElmoxError(
-                f"{self.directory} belongs to another job ({difference(there, self._job)}); "
-                "delete that directory, or use --force to start anew"
+        if stored is not None and stored != self._job and not self._force:
+            raise ArgumentError(
+                "{} belongs to another job ({}): delete that directory, or discard it with {}",
+                self.directory,
+                difference(stored, self._job),
+                Argument("force", True),
             )
-        if there != self._job:
-            # No job at all first: a crash in the midst must not leave old parts under a new job.
+        if stored != self._job:
+            # First no job: a crash during `_clear` must not leave old parts under the new job.
             self._write_record(None, None)
             self._clear()
             self._write_record(self._job, None)
 
     def _find_published(self) -> bool:
-        """Whether the output is there and is this job's."""
+        """Return whether the output exists and is this job's."""
         if self.identity is None or not (self.output.is_file() or self.output.is_dir()):
             return False
         meta = self._read_meta(self.output)
@@ -191,13 +193,13 @@ class Workspace:
         return self.is_published
 
     def _read_record(self) -> tuple[dict[str, Any] | None, int | None]:
-        """The job that the directory is for (None: nobody's) and its number of entries if whole."""
+        """Return the directory's job, if any, and the number of entries of a complete result."""
         if not self._record_path.exists():
             foreign = [p.name for p in self.directory.iterdir() if not is_leftover(p.name)]
             if foreign:
                 raise ElmoxError(
                     f"{self.directory} is needed for the unfinished output, but holds "
-                    f"{foreign[0]!r}, which elmox did not write; move it away"
+                    f"{foreign[0]!r}, which elmox did not write: move it away"
                 )
             return None, None
         try:
@@ -205,7 +207,7 @@ class Workspace:
             return cast(dict[str, Any] | None, record["job"]), record["num_entries"]
         except (ValueError, KeyError, TypeError) as error:
             raise ElmoxError(
-                f"{self._record_path} is damaged ({error}); delete the directory"
+                f"{self._record_path} is damaged ({error}): delete the directory"
             ) from error
 
     def _write_record(self, job: Mapping[str, Any] | None, num_entries: int | None) -> None:
@@ -213,7 +215,7 @@ class Workspace:
         write_whole(self._record_path, [text.encode()])
 
     def _clear(self) -> None:
-        """Remove everything but job.json."""
+        """Remove everything except job.json."""
         for path in self.directory.iterdir():
             if path != self._record_path:
                 remove(path)

@@ -26,7 +26,7 @@ from elmox.io.files import (
     to_json,
 )
 from elmox.io.memory import memory_explained
-from elmox.io.progress import Log, MetricsLog
+from elmox.io.progress import Log
 from elmox.io.temporary import clear_leftovers
 from elmox.io.tensors import digest, read_tensors, write_tensors
 from elmox.kernels.tf32 import tf32_products
@@ -35,6 +35,7 @@ from elmox.tasks.fit.pace import Pace
 from elmox.tasks.metrics.shown import shown_score
 from elmox.tasks.model import MODEL, ModelDescription, TaskModel, read_model, write_model
 from elmox.tasks.recipe import by_name
+from elmox.training.progress import MetricsLog
 
 PROGRESS = "progress"
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from elmox.errors import ElmoxError
-from elmox.io.json_lines import string_field
-from elmox.io.json_text import check_json_text
+from elmox.io.json_lines import check_json_text, string_field
 from elmox.io.text_files import open_text
 from elmox.tasks.qa.questions import Answer, Question
 

@@ -9,7 +9,7 @@ from shell import assert_one_line, run_elmox
 from tagged_files import NAMES, write_columns
 
 from elmox.errors import ElmoxError
-from elmox.io.json_text import check_json_text
+from elmox.io.json_lines import check_json_text
 from elmox.probes.wsd.semcor import read_semcor
 from elmox.tasks.entailment.snli import read_snli
 from elmox.tasks.qa.squad import read_squad
