@@ -26,7 +26,6 @@ from elmox.training.recipe import read_recipe
 from elmox.training.unigram import unigram_perplexity
 from elmox.vectors.embed import embed_file
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "tiny.toml"
 # Importing these opens windows, browsers or sockets, or prints.
 LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtledemo", "turtle"}
 SENTENCES = ["The function returns a list of strings.", "Raise an error if the file is missing."]
@@ -50,8 +49,8 @@ def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> No
         unigram = unigram_perplexity(corpus)
         print(f"   {info.train.num_tokens:,} tokens, {info.vocab_size:,} words to predict.")
 
-        print("\n2. elmox train recipes/tiny.toml")
-        recipe = read_recipe(RECIPE, [f'data.dir="{folder / "corpus"}"', *settings])
+        print("\n2. elmox train tiny")
+        recipe = read_recipe("tiny", [f'data.dir="{folder / "corpus"}"', *settings])
         began = time.monotonic()
         outcome = train(recipe, folder / "run", log=lambda message: print(f"   {message}"))
         print(f"   {time.monotonic() - began:.0f} s.")

@@ -23,6 +23,7 @@ from elmox import Elmo, ElmoEmbedding, ElmoxError
 from elmox.config import BUNDLED
 from elmox.pretrained.ai2 import write_ai2
 from elmox.pretrained.load import bundled_model, load_checkpoint
+from elmox.recipes import find_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = Path(elmox.__file__).parent / "models" / BUNDLED
@@ -189,6 +190,14 @@ def test_the_wheel_holds_the_model_and_stays_small(wheel: Path) -> None:
             assert archive.read(f"elmox/models/{BUNDLED}/{file.name}") == file.read_bytes()
 
 
+def test_the_wheel_holds_the_recipes(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for task in (False, True):
+            for path in (find_recipe(name, task=task) for name in recipe_names(task=task)):
+                name = path.relative_to(ROOT / "src").as_posix()
+                assert archive.read(name) == path.read_bytes()
+
+
 @needs_model
 def test_installed_without_network_it_gives_the_same_vectors(wheel: Path, tmp_path: Path) -> None:
     target, empty = tmp_path / "installed", tmp_path / "empty"
@@ -220,7 +229,7 @@ def test_the_source_distribution_holds_it_too() -> None:
 
     files = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
     assert {str(file.relative_to(ROOT)) for file in MODEL.iterdir()} <= files
-    assert "recipes/english-small.toml" in files  # the documentation's tests run on them
+    assert "src/elmox/recipes/english-small.toml" in files
 
 
 def test_gaps_are_filled_with_words_that_make_sense() -> None:

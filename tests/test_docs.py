@@ -7,39 +7,17 @@ are only shown.
 
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
-from checkpoints import (
-    random_options,
-    write_ai2,
-    write_allennlp_archive,
-    write_many_langs,
-    write_nlpl_zip,
-    write_token_file,
-    write_word_model,
-)
-from language_models import tiny_lm
-from sense_data import write_sense_data
+from example_files import ROOT, write_example_files
 from shell import run_here
-from tagged_files import NAMES, write_columns
-from treebank_data import write_treebank
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TABLES = {"results.md"}  # pages of what a script has found: nothing to run
 LANGUAGES = ("python", "bash", "")
-
-TEXT = "I will buy you a present .\n\nLive in the present . Do n't look back .\nNow\n"
-JSON_LINES = """\
-{"id": 7, "tokens": ["Live", "in", "the", "present"]}
-{"text": "I will buy you a present. Don't look!"}
-
-"""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -104,31 +82,7 @@ def without_blocks(page: Path) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The files that the pages speak of: one tiny random model in every container, and texts."""
-    options = random_options()
-
-    def rng() -> np.random.Generator:
-        return np.random.default_rng(0)
-
-    write_ai2(tmp_path, options, rng())
-    write_token_file(tmp_path, options["lstm"]["projection_dim"], rng())
-    write_word_model(tmp_path / "word-model", options, rng())
-    write_nlpl_zip(tmp_path, options, rng()).rename(tmp_path / "nlpl.zip")
-    archive = write_allennlp_archive(
-        tmp_path / "allennlp", options, rng(), num_mixes=2, options_at="archive"
-    )
-    archive.rename(tmp_path / "model.tar.gz")
-    write_many_langs(tmp_path / "manylangs", "word_char", rng())
-    lm = tiny_lm(tmp_path / "lm")
-    lm.elmo().save_pretrained(tmp_path / "trained-model")
-    lm.softmax.rename(tmp_path / "softmax_weights.hdf5")
-    lm.vocab.rename(tmp_path / "softmax_vocab.txt")
-    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
-    write_treebank(tmp_path)
-    write_sense_data(tmp_path)
-    write_columns(tmp_path / "names.txt", NAMES)
-    (tmp_path / "text.txt").write_text(TEXT, "utf-8")
-    (tmp_path / "domain.txt").write_text(f"{TEXT}\n" * 4, "utf-8")
-    (tmp_path / "lines.jsonl").write_text(JSON_LINES, "utf-8")
+    write_example_files(tmp_path)
     return tmp_path
 
 

@@ -14,7 +14,7 @@ from machine import ROOT
 
 from elmox.tasks.recipe import NO_ELMO, TaskRecipe, task_recipe
 
-RECIPES = ROOT / "recipes" / "tasks"
+RECIPES = ROOT / "src" / "elmox" / "recipes" / "tasks"
 
 MINILM = "minilm"  # what recipes call it; `minilm.py` knows where it is
 

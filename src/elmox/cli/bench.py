@@ -195,8 +195,8 @@ def cnn(
 
 
 @verb(
-    "elmox bench train recipes/tiny.toml --windows 2 --window-steps 2",
-    "elmox bench train recipes/tiny.toml --data data/mine --windows 2 --window-steps 2",
+    "elmox bench train tiny --windows 2 --window-steps 2",
+    "elmox bench train tiny --data data/tiny --windows 2 --window-steps 2",
 )
 def train(
     recipe: RecipeArgument,

@@ -1,4 +1,4 @@
-"""`elmox fit`: a task's model from labeled data, on top of a biLM."""
+"""`elmox fit`: a task model from labeled data, on top of a biLM."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -24,7 +24,8 @@ class PlaceName(StrEnum):
 
 
 @verb(
-    "elmox fit ner --train names.txt --dev names.txt --out runs/names-2 --set fit.epochs=2",
+    "elmox fit ner --train names.txt --dev names.txt --out runs/ner --recipe ner "
+    "--set fit.epochs=1",
     "elmox fit ner --train names.txt --dev names.txt --out runs/plain --elmo none "
     "--set fit.epochs=1",
 )
@@ -32,40 +33,40 @@ def command(
     task: TaskArgument,
     out: OutDirectory,
     layers: Annotated[
-        str | None, typer.Option(help="mix (the default), top, or one layer's number.")
+        str | None,
+        typer.Option(metavar="LAYERS", help="mix (the default), top, or the index of one layer."),
     ] = None,
     place: Annotated[
         PlaceName | None,
         typer.Option(
-            help="Where ELMo joins the task's model; for the middle, coref needs two layers in "
-            "head.hidden."
+            help="Where ELMo joins the task's network; coref needs two layers in head.hidden for "
+            "middle."
         ),
     ] = None,
     penalty: Annotated[
-        float | None, typer.Option("--lambda", help="Weight of the mix's L2 penalty.")
+        float | None, typer.Option("--lambda", help="Weight of the L2 penalty of the mix.")
     ] = None,
     finetune: Annotated[
         bool,
         typer.Option(
-            "--finetune", help="Learn the whole biLM too; the fitted model then holds its own."
+            "--finetune", help="Fine-tune the biLM as well; its weights are saved with the model."
         ),
     ] = False,
     vectors: Annotated[
         Path | None,
-        typer.Option(help="Static word vectors too, GloVe's or word2vec's text."),
+        typer.Option(help="Also use static word vectors: a text file of GloVe or word2vec."),
     ] = None,
     *,
     data: FitOptions,
     run: RunOptions,
 ) -> None:
-    """Fit a task's model on labeled data.
+    """Fit a task model on labeled data.
 
-    Tasks: parts of speech, names, chunks, semantic roles (srl), dependencies (parse), entailment
-    (nli), sentiment (sst), question answering (qa), coreference (coref).
+    Tasks: parts of speech (pos), names (ner), chunks, semantic roles (srl), dependencies (parse),
+    entailment (nli), sentiment (sst), question answering (qa), coreference (coref).
 
-    ELMo's layers are computed once for each file and kept; only the mix and the task's own model
-    are learned, but for --finetune. An interrupted fit goes on when the same command is given
-    again.
+    ELMo's layers are computed once per file and cached. Only the mix and the task's own network are
+    trained, unless --finetune is given. An interrupted fit continues when it is run again.
     """
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
         raise ElmoxError(f"--layers {layers}: expected mix, top, or the index of a layer")
@@ -77,7 +78,9 @@ def command(
         finetune=finetune or None,  # otherwise the recipe decides
     )
     if not recipe.elmo.is_used and (layers or place or penalty is not None):
-        raise ElmoxError("--elmo none: --layers, --place and --lambda say how ELMo goes in")
+        raise ElmoxError(
+            "--elmo none: leave out --layers, --place and --lambda, which only apply to ELMo"
+        )
     with resumable():
         session = data.open_session(task, run)
         scores = session.fit(recipe, out, num_seeds=data.seeds)

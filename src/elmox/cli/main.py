@@ -18,6 +18,7 @@ from elmox.cli import (
     bench,
     convert,
     embed,
+    export,
     finetune,
     fit,
     info,
@@ -50,7 +51,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "train": train.command,
         "finetune": finetune.command,
     },
-    "Models": {"info": info.command, "convert": convert.command},
+    "Models": {"info": info.command, "convert": convert.command, "export": export.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 

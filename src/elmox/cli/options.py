@@ -92,7 +92,7 @@ Settings: TypeAlias = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting of the recipe, such as optim.lr=0.1. May be repeated.",
+        help="Change a setting of the recipe; KEY is section.name. May be repeated.",
     ),
 ]
 

@@ -23,8 +23,8 @@ def _above_zero(value: float) -> float:
 
 
 @verb(
-    "elmox plan recipes/tiny.toml --seconds 1",
-    "elmox plan recipes/tiny.toml --seconds 1 --devices 8 --bandwidth 300",
+    "elmox plan tiny --seconds 1",
+    "elmox plan tiny --seconds 1 --devices 8 --bandwidth 300",
 )
 def command(
     recipe: RecipeArgument,
@@ -40,9 +40,7 @@ def command(
             callback=_above_zero,
         ),
     ] = 25.0,
-    seconds: Annotated[
-        float, typer.Option(help="How long to measure.", callback=_above_zero)
-    ] = 5.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure.", callback=_above_zero)] = 5.0,
     *,
     run: RunOptions,
 ) -> None:

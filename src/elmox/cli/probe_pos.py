@@ -21,8 +21,7 @@ class TagKind(StrEnum):
 
 @verb(
     "elmox probe pos --train train.conllu --dev dev.conllu --test test.conllu",
-    "elmox probe pos weights.hdf5 --train train.conllu --dev dev.conllu --test test.conllu "
-    "--tags upos --seeds 1",
+    "elmox probe pos --train train.conllu --dev dev.conllu --test test.conllu --seeds 1",
 )
 def command(
     train: Annotated[Path, typer.Option(help="CoNLL-U file to train on.")],

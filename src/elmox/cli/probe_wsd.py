@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @verb(
     "elmox probe wsd --train semcor.data.xml --test Evaluation_Datasets --senses index.sense",
-    "elmox probe wsd weights.hdf5 --train semcor.data.xml --test Evaluation_Datasets "
-    "--senses index.sense --out senses",
+    "elmox probe wsd --train semcor.data.xml --test Evaluation_Datasets --senses index.sense "
+    "--json",
 )
 def command(
     train: Annotated[

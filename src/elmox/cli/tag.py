@@ -24,7 +24,7 @@ QUESTIONS_AT_ONCE = 1000
     "elmox tag runs/names/seed-0/model lines.jsonl",
 )
 def command(
-    model: Annotated[Path, typer.Argument(help="A model that elmox fit has made.")],
+    model: Annotated[Path, typer.Argument(help="A model made by elmox fit.")],
     text: Annotated[
         str,
         typer.Argument(
@@ -37,7 +37,7 @@ def command(
         bool,
         typer.Option(
             "--json-lines",
-            help="TEXT is JSON lines, whatever its name; stdin is, where the task takes no other.",
+            help="Read TEXT as JSON lines. Implied for stdin if the task accepts only JSON.",
         ),
     ] = False,
     elmo: TaskElmo = None,
@@ -45,10 +45,11 @@ def command(
     lines: TextOptions,
     run: RunOptions,
 ) -> None:
-    """Apply a fitted model: a word and its tag a line, a blank line after each sentence.
+    """Apply a fitted task model to text.
 
-    With --json, for JSON lines, and for tasks that give more than tags, a JSON line for each
-    sentence, document or question. Where a model is about documents (coref), a blank line ends one.
+    Prints one word and its tag per line, and a blank line after each sentence. With --json, for
+    JSON lines, and for tasks whose predictions are more than tags, prints one JSON line per
+    sentence, document or question. For models of documents (coref), a blank line ends a document.
     """
     from elmox.io.text_files import check_text
     from elmox.tasks.predictor import TaskPredictor

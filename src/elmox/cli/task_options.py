@@ -48,8 +48,10 @@ class FitOptions:
         typer.Option(help="Labeled data to score once, at the end."),
     ] = None
     recipe: Annotated[
-        Path | None,
-        typer.Option(help="A recipe, a TOML file."),
+        str | None,
+        typer.Option(
+            metavar="RECIPE", help="Name of a task, for its own recipe, or path of a TOML file."
+        ),
     ] = None
     elmo: Annotated[
         str | None,

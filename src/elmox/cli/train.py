@@ -10,16 +10,19 @@ import typer
 from elmox.cli.interruption import RESUME, resumable
 from elmox.cli.options import OutDirectory, RunOptions, Settings
 from elmox.cli.verb import verb
+from elmox.recipes import recipe_names
 
 if TYPE_CHECKING:
     from elmox.training.loop import Outcome
 
-RecipeArgument: TypeAlias = Annotated[Path, typer.Argument(help="A TOML file.")]
+RecipeArgument: TypeAlias = Annotated[
+    str, typer.Argument(help=f"One of {', '.join(recipe_names())}, or the path of a TOML file.")
+]
 
 
 @verb(
-    "elmox train recipes/tiny.toml --out runs/mine --set train.max_steps=20",
-    "elmox train recipes/tiny.toml --out runs/mine --set train.max_steps=20 --resume",
+    "elmox train tiny --out runs/mine --set train.max_steps=20",
+    "elmox train tiny --out runs/mine --set train.max_steps=20 --resume",
 )
 def command(
     recipe: RecipeArgument,
@@ -35,7 +38,7 @@ def command(
 
     DIR/best is the model with the lowest held-out perplexity, DIR/last the latest one. After an
     interruption of any kind, the same command with --resume continues exactly from the last
-    checkpoint. On several GPUs: torchrun --nproc-per-node N -m elmox train ...
+    checkpoint. On several GPUs: torchrun --nproc-per-node N -m elmox train RECIPE --out DIR
     """
     from elmox.training.loop import train
     from elmox.training.recipe import read_recipe

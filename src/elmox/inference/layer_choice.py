@@ -1,26 +1,18 @@
-"""Which layers a caller wants, as coefficients: every choice is a linear map of the layers.
+"""A selection of layers that applies itself to tensors; see `layer_coefficients`."""
 
-| choice | vectors | coefficients |
-|---|---|---|
-| "all" | (L+1, T, D) | none: the layers as they are |
-| "average" | (T, D) | 1/(L+1) each |
-| "top" | (T, D) | the last one |
-| 0, 1, ... or -1, ... | (T, D) | that one |
-| [0, 2] | (2, T, D) | these, in this order |
-| "mix" or "mix:NAME" | (T, D) | gamma * softmax(w) of a stored mix |
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.errors import ElmoxError
+from elmox.inference.layer_coefficients import Layers, layer_coefficients
 from elmox.model.layer_mix import Mix
 
-Layers: TypeAlias = str | int | Sequence[int]
+__all__ = ["LayerChoice", "Layers", "choose_layers"]
 
 
 @dataclass(frozen=True)
@@ -45,49 +37,17 @@ def choose_layers(layers: Layers, num_layers: int, mixes: Mapping[str, Mix]) -> 
     """Check a caller's choice and turn it into coefficients.
 
     Args:
-        layers: see the table above.
+        layers: see `layer_coefficients`.
         num_layers: J, the token layer included.
         mixes: the mixes stored with the model.
     """
-    if isinstance(layers, str):
-        if layers == "all":
-            return LayerChoice(num_layers, None, single=False)
-        if layers == "average":
-            return LayerChoice(1, torch.full((1, num_layers), 1.0 / num_layers), single=True)
-        if layers == "top":
-            return LayerChoice(1, _one_hot([num_layers - 1], num_layers), single=True)
-        if layers == "mix" or layers.startswith("mix:"):
-            mix = _stored_mix(layers, mixes)
-            return LayerChoice(1, mix.coefficients()[None], single=True)
-        raise ElmoxError(
-            f"layers={layers!r}: expected 'average', 'top', 'all', 'mix', a number or a list"
-        )
-    if isinstance(layers, int):
-        return LayerChoice(1, _one_hot([layers], num_layers), single=True)
-    if not len(layers):
-        raise ElmoxError("layers=[]: name at least one layer")
-    return LayerChoice(len(layers), _one_hot(layers, num_layers), single=False)
+    stored = {name: partial(_coefficients, mix) for name, mix in mixes.items()}
+    coefficients, single = layer_coefficients(layers, num_layers, stored)
+    if coefficients is None:
+        return LayerChoice(num_layers, None, single)
+    return LayerChoice(len(coefficients), torch.from_numpy(coefficients), single)
 
 
-def _one_hot(numbers: Sequence[int], num_layers: int) -> Tensor:
-    for number in numbers:
-        if not isinstance(number, int) or not -num_layers <= number < num_layers:
-            raise ElmoxError(
-                f"layer {number!r} does not exist: this model has layers 0 to {num_layers - 1}"
-            )
-    return torch.eye(num_layers)[list(numbers)]
-
-
-def _stored_mix(layers: str, mixes: Mapping[str, Mix]) -> Mix:
-    name = layers.removeprefix("mix").removeprefix(":")
-    if not mixes:
-        raise ElmoxError(
-            "layers='mix': no mix is stored with this model; set one with set_mix(weights, gamma), "
-            "or use layers='average'"
-        )
-    if not name and len(mixes) == 1:
-        return next(iter(mixes.values()))
-    if name not in mixes:
-        wanted = f"there is no mix {name!r}" if name else "several mixes are stored"
-        raise ElmoxError(f"{wanted}: choose one as layers='mix:NAME' from {', '.join(mixes)}")
-    return mixes[name]
+def _coefficients(mix: Mix) -> NDArray[np.float32]:
+    coefficients: NDArray[np.float32] = mix.coefficients().numpy()
+    return coefficients

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
 from elmox.io.settings import above, at_least, change_setting, rate, read_settings, share
+from elmox.recipes import find_recipe
 
 NO_ELMO = "none"
 NUM_SEEDS = 2**32  # that there are, from 0 on
@@ -175,8 +176,15 @@ def by_name(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{name}.{key}": own for name, part in sections.items() for key, own in part.items()}
 
 
-def task_recipe(path: Path | None = None, changes: Sequence[str] = ()) -> TaskRecipe:
-    """The defaults or a recipe file, changed by `section.key=value` as `--set` gives them."""
+def task_recipe(recipe: str | Path | None = None, changes: Sequence[str] = ()) -> TaskRecipe:
+    """Return a recipe with some settings changed.
+
+    Args:
+        recipe: the path of a TOML file, or the name of a task's recipe that comes with elmox:
+            "pos". None for the defaults.
+        changes: of the form `section.key=value`.
+    """
+    path = None if recipe is None else find_recipe(recipe, task=True)
     values: dict[str, Any] = {} if path is None else read_settings(path)
     for change in changes:
         change_setting(values, change)

@@ -99,7 +99,7 @@ def get_tokenizer(name: str) -> Tokenizer:
     if name == "whitespace":
         return str.split
     if name in ("treebank", "treebank:hyphens"):
-        return _treebank(cut_hyphens=name == "treebank:hyphens").findall
+        return treebank_pattern(cut_hyphens=name == "treebank:hyphens").findall
     if name.startswith("spacy:"):
         return _spacy(name.removeprefix("spacy:"))
     raise ElmoxError(f"unknown tokenizer {name!r}: expected {LEGAL_NAMES}")
@@ -123,7 +123,7 @@ def _spacy(language: str) -> Tokenizer:
 
 
 @cache
-def _treebank(cut_hyphens: bool) -> re.Pattern[str]:
+def treebank_pattern(cut_hyphens: bool) -> re.Pattern[str]:
     """Compile the Treebank tokenizer: an ordered choice between kinds of token, without groups.
 
     `re` skips a choice at once when it starts with a literal or a class that does not fit, so the

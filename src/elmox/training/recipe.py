@@ -14,6 +14,7 @@ from typing import Any, Literal
 from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
 from elmox.errors import ElmoxError
 from elmox.io.settings import above, at_least, rate, read_settings, share, to_toml
+from elmox.recipes import find_recipe
 
 Input = Literal["characters", "words", "both"]
 
@@ -255,8 +256,14 @@ class Recipe:
         return [name for name in changed if name not in ignored]
 
 
-def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
-    """Read a recipe and apply changes of the form `section.key=value`."""
+def read_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe and apply changes.
+
+    Args:
+        recipe: the path of a TOML file, or the name of a recipe that comes with elmox: "tiny".
+        settings: changes of the form `section.key=value`.
+    """
+    path = find_recipe(recipe)
     return recipe_from_dict(read_settings(path, settings), str(path))
 
 

@@ -134,7 +134,7 @@ def test_studies_are_in_the_report_without_absolute_paths(tmp_path: Path) -> Non
     assert "![pos, layers](results/pos-layers.svg)" in text
     assert (tmp_path / "results" / "pos-layers.svg").read_text() == "<svg/>"
     assert "- ELMo: x\n" in text
-    assert "`elmox ablate pos layers --out out --recipe recipes/tasks/pos.toml`" in text
+    assert "`elmox ablate pos layers --out out --recipe src/elmox/recipes/tasks/pos.toml`" in text
     stored = json.loads((tmp_path / "tasks.json").read_text("utf-8"))
     assert stored["studies"][0]["rows"][0]["results"]["seeds"][0]["model"] == "model"
 

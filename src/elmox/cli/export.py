@@ -1,0 +1,86 @@
+"""`elmox export`: a model as ONNX graphs, for onnxruntime, browsers and other languages."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from elmox.cli.options import Force, ModelArgument, ModelOptions, PrintOptions
+from elmox.cli.verb import verb
+
+if TYPE_CHECKING:
+    from elmox.export.graph import Weights
+
+
+class WeightType(StrEnum):
+    """Number format of stored weights."""
+
+    float16 = "float16"
+    float32 = "float32"
+    int8 = "int8"
+
+
+@verb(
+    "elmox export english-small elmo-onnx",
+    "elmox export english-small elmo-onnx-small --weights int8 --softmax --json",
+)
+def command(
+    model: ModelArgument,
+    out: Annotated[
+        Path, typer.Argument(help="Directory to create; it appears whole or not at all.")
+    ],
+    single: Annotated[
+        bool,
+        typer.Option(
+            "--single", help="Write one graph, elmo.onnx. It cannot cache the vectors of words."
+        ),
+    ] = False,
+    state: Annotated[
+        bool,
+        typer.Option(
+            "--state", help="Add a start state to the inputs and the final state to the outputs."
+        ),
+    ] = False,
+    softmax: Annotated[
+        bool,
+        typer.Option("--softmax", help="Write softmax.onnx too, to score text and to fill gaps."),
+    ] = False,
+    weights: Annotated[
+        WeightType | None,
+        typer.Option(
+            help="Number format of the weights. Default: float16 where that is lossless, otherwise "
+            "float32."
+        ),
+    ] = None,
+    force: Force = False,
+    *,
+    files: ModelOptions,
+    show: PrintOptions,
+) -> None:
+    """Export a model to ONNX, to run it without PyTorch or in other languages.
+
+    The directory holds the graphs words.onnx and context.onnx, config.json, the tokenizer and a
+    sentence with its vectors. The export is compared with the model before it appears.
+    """
+    from elmox.elmo import Elmo
+    from elmox.export import export_onnx
+    from elmox.io.files import refuse_existing
+
+    refuse_existing(out, force)
+    elmo = Elmo(files.load_checkpoint(model), model)
+    report = export_onnx(
+        elmo,
+        out,
+        single=single,
+        state=state,
+        softmax=softmax,
+        weights=cast("Weights | None", weights and weights.value),
+        force=force,
+    )
+    lines = (f"{size:>12,}  {out / name}" for name, size in report.files.items())
+    show.result(report.to_dict(), lines)
+    show.log(
+        f"{elmo.description} is now {out}, with {report.weights} weights; largest difference "
+        f"{report.difference:.1e}, smallest cosine {report.cosine:.6f}"
+    )
