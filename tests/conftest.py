@@ -29,7 +29,7 @@ def pytest_configure() -> None:
 def _cpu_by_default() -> Iterator[None]:
     """Where there is a GPU, only test_cuda.py uses it: the tolerances here are a CPU's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmox.elmo.default_device", lambda: "cpu")
+        patch.setattr("elmox.inference.device.default_device", lambda: "cpu")
         yield
 
 

@@ -103,7 +103,7 @@ def test_values_too_large_for_float16(full: Path, tmp_path: Path) -> None:
         in_precision(large, torch.float16)
     assert torch.isfinite(in_precision(large, torch.bfloat16).tensors["lstm.1.bias"]).all()
     write_directory(large, tmp_path / "large")
-    with pytest.raises(ElmoxError, match="a way to run and not to store"):
+    with pytest.raises(ElmoxError, match="a precision to compute in, not to store"):
         Elmo.from_pretrained(full).save_pretrained(tmp_path / "int8", dtype="int8")
     assert not (tmp_path / "int8").exists()
 

@@ -159,8 +159,8 @@ def test_a_byte_that_is_not_utf8(tmp_path: Path, name: str, suffix: str) -> None
     line, column = content.count(b"\n") + 1, len(content) - content.rfind(b"\n")
     content += b"\xff\n"
     path = write(tmp_path, reader, suffix, COMPRESS[suffix](content) if suffix else content)
-    says = f"{path}, line {line}: byte {column} is not UTF-8 (0xff): convert"
-    with pytest.raises(UnreadableFile, match=f"^{re.escape(says)}"):
+    message = f"{path}, line {line}: byte {column} is not UTF-8 (0xff): convert"
+    with pytest.raises(UnreadableFile, match=f"^{re.escape(message)}"):
         result(reader, path)
 
 

@@ -42,9 +42,8 @@ def check_same_encoders(uses: Iterable[Use]) -> None:
 def elmo_digest(name: str) -> str:
     """Of a biLM."""
     from elmox.elmo import Elmo
-    from elmox.vectors.embed import model_digest
 
-    return model_digest(Elmo.from_pretrained(name, device="cpu"))
+    return Elmo.from_pretrained(name, device="cpu").digest()
 
 
 @cache

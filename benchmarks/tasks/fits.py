@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from elmox.bench.machine import machine_facts
-from elmox.elmo import resolve_device
+from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, read_json
 from elmox.tasks.fit.session import SeedResult, TaskSession
 from tasks.counts import counts_of

@@ -104,7 +104,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
     """Fit all variants that are not there yet, and write table and pictures."""
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.cli.ablate import write_study
-    from elmox.elmo import resolve_device
+    from elmox.inference.device import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
     if is_study_done(setup, task, study, num_seeds):

@@ -1,7 +1,7 @@
 """The whole biLM in one frozen dataclass, and the three published sizes.
 
-The names are the paper's; the numbers of AI2's released models are the defaults (Peters et al.
-2018, section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
+The names are the paper's, the defaults are those of AI2's released models (Peters et al. 2018,
+section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
 """
 
 import math
@@ -20,25 +20,26 @@ BUNDLED = "english-small"  # the name of the model that comes with elmox
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 LARGEST_FLOAT32 = 3.4028234663852886e38
 NUM_BYTE_CHARACTERS = 262  # 256 bytes, 5 special marks, and row 0 for the padding token
-# Far beyond any model, and little enough to work with: a file can declare any number.
+# A file can declare any number. These bounds are far beyond any model, and still small enough to
+# work with.
 MAX_PARTS = 1000  # layers, highways, filter banks
 MAX_CHARACTERS = 1000  # slots of a spelling
-MAX_DIM = 2**48  # of anything; the arrays must be there too
+MAX_DIM = 2**48  # of any dimension; arrays of that size must exist as well
 
 
-def _require(condition: bool, name: str, given: object, expected: str) -> None:
+def _require(condition: bool, name: str, value: object, expected: str) -> None:
     if not condition:
-        raise ElmoxError(f"{name} is {shortened(given)}, expected {expected}")
+        raise ElmoxError(f"{name} is {shortened(value)}, expected {expected}")
 
 
-def _require_size(name: str, given: int, least: int = 1, most: int = MAX_DIM) -> None:
-    _require(given >= least, name, given, "> 0" if least == 1 else f">= {least}")
-    _require(given <= most, name, given, f"at most {most:,}")
+def _require_size(name: str, value: int, least: int = 1, most: int = MAX_DIM) -> None:
+    _require(value >= least, name, value, "> 0" if least == 1 else f">= {least}")
+    _require(value <= most, name, value, f"at most {most:,}")
 
 
 @dataclass(frozen=True)
 class CharCnnConfig:
-    """The character CNN that spells a word: one (width, count) pair per bank of filters."""
+    """The character CNN that reads a word's spelling: one (width, count) pair per filter bank."""
 
     filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS
     embedding_dim: int = 16
@@ -85,7 +86,7 @@ class CharCnnConfig:
 
 @dataclass(frozen=True)
 class WordConfig:
-    """An embedding per known word, for word-vocabulary models or beside the character CNN."""
+    """An embedding per known word, in place of the character CNN or next to it."""
 
     num_words: int
     dim: int
@@ -99,7 +100,7 @@ class WordConfig:
 
 @dataclass(frozen=True)
 class LstmConfig:
-    """The stacked LSTM language models; a clip of None means that nothing is clipped."""
+    """The stacked LSTM language models; a clip of None means no clipping."""
 
     cell_dim: int = 4096
     projection_dim: int = 512
@@ -108,10 +109,10 @@ class LstmConfig:
     proj_clip: float | None = 3.0
     skip_connections: bool = True
     bidirectional: bool = True
-    # Without one the cells are the output, and proj_clip has no object.
+    # Without a projection the cells are the output, and proj_clip has no effect.
     has_projection: bool = True
     # TensorFlow adds 1 to the forget gate outside the stored bias. Keeping it apart keeps the
-    # stored bias bit for bit; checkpoints whose bias already contains it say 0.
+    # stored bias bit for bit; it is 0 for checkpoints whose bias already contains it.
     forget_bias: float = 1.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
@@ -149,13 +150,13 @@ class LstmConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """How the model's text was made: its tokenizer, and the words with a meaning of their own."""
+    """The tokenizer of the model's training text, and its special words."""
 
     tokenizer: str = "treebank"
     begin: str = "<S>"
     end: str = "</S>"
     unknown: str = "<UNK>"
-    # ELMoForManyLangs cuts words to this many code points before anything else looks at them.
+    # ELMoForManyLangs cuts words to this many code points before anything else reads them.
     max_code_points: int | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
@@ -163,7 +164,7 @@ class TextConfig:
 
 @dataclass(frozen=True)
 class ElmoConfig:
-    """Everything that determines the network, and how text reaches it."""
+    """The whole configuration: the network, and the text it reads."""
 
     lstm: LstmConfig = field(default_factory=LstmConfig)
     char_cnn: CharCnnConfig | None = field(default_factory=CharCnnConfig)
@@ -190,23 +191,23 @@ class ElmoConfig:
 
     @property
     def encoder_dim(self) -> int:
-        """Width of a token before the projection: word embedding and filters side by side."""
+        """Width of a token before the projection: word embedding and filters, concatenated."""
         words = self.words.dim if self.words else 0
         return words + (self.char_cnn.num_filters if self.char_cnn else 0)
 
     @property
     def num_layers(self) -> int:
-        """Layers of representation: the token layer and one per LSTM layer (3 for AI2's models)."""
+        """Number of layers: the token layer and the LSTM layers (3 for AI2's models)."""
         return self.lstm.num_layers + 1
 
     @property
     def dim(self) -> int:
-        """Width of a vector: forward and backward halves side by side (1024 for the original)."""
+        """Width of a vector: forward and backward halves, concatenated (1024 for the original)."""
         return self.lstm.num_directions * self.lstm.projection_dim
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that the weights consist of, by arithmetic alone: nothing is built."""
+        """Number of parameters, computed without building the model."""
         lstm, cnn, words = self.lstm, self.char_cnn, self.words
         c, p = lstm.cell_dim, lstm.projection_dim
         cell = 8 * c * p + 4 * c + (c * p if lstm.has_projection else 0)
@@ -220,7 +221,7 @@ class ElmoConfig:
         return total + (p * (self.encoder_dim + 1) if self.token_projection else 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able dictionary; `config_from_dict` reads it back."""
+        """Return a JSON-able dictionary; `config_from_dict` reads it back."""
         return asdict(self)
 
 
@@ -239,17 +240,23 @@ PRESETS: Mapping[str, ElmoConfig] = {
 
 
 def config_from_dict(values: Mapping[str, Any], source: str) -> ElmoConfig:
-    """Check untrusted values (parsed JSON or TOML) and make the configuration.
+    """Check untrusted values (parsed JSON or TOML) and return the configuration.
 
     Args:
         values: nested dictionaries with the field names above.
-        source: where they came from, for the error message.
+        source: the origin of the values, for error messages.
     """
     return validated(ElmoConfig, values, source)
 
 
 def validated(kind: type[T], values: Mapping[str, Any], source: str) -> T:
-    """Check untrusted values against a dataclass and make one; `source` is for the message."""
+    """Check untrusted values against a dataclass and return an instance of it.
+
+    Args:
+        kind: the dataclass.
+        values: nested dictionaries with its field names.
+        source: the origin of the values, for error messages.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     try:

@@ -42,9 +42,9 @@ def test_words_count_each_window_that_decides() -> None:
         for width, count in config.filters
     )
     assert work.dense == len(lengths) * (2 * 2 * 2048**2 + 2048 * 512)
-    assert work.reading(by_table=False) == work.convolutions + work.dense
-    assert work.reading(by_table=True) == work.convolutions / 16 + work.dense
-    assert work.training < 3 * work.reading(by_table=False)
+    assert work.inference(by_table=False) == work.convolutions + work.dense
+    assert work.inference(by_table=True) == work.convolutions / 16 + work.dense
+    assert work.training < 3 * work.inference(by_table=False)
 
 
 def test_words_of_all_slots_are_the_whole_convolution() -> None:

@@ -284,8 +284,8 @@ def test_convert_killed_between_two_names(
     assert {name: tree(out)[name] for name in old} == old
     kill_at_rename(2, *arguments)
     assert {name: tree(out)[name] for name in old} not in (old, expected)
-    assert_one_line(*run_here(["info", out / "new.hdf5"], capsys), "is not finished")
-    with pytest.raises(ElmoxError, match="is not finished"):
+    assert_one_line(*run_here(["info", out / "new.hdf5"], capsys), "is unfinished")
+    with pytest.raises(ElmoxError, match="is unfinished"):
         Elmo.from_pretrained(out)
     assert run_here(arguments[:-1], capsys)[0] == 0  # nothing is lost: the same without --force
     assert tree(out) == expected

@@ -17,6 +17,8 @@ from elmox.elmo import Elmo
 from elmox.export import export_onnx
 from elmox.probes.neighbors import find_neighbors
 from elmox.probes.pos.probe import PosOptions
+from elmox.serve.config import ServeConfig
+from elmox.serve.limits import Limits
 from elmox.tasks.fit.session import TaskSession
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 from elmox.training.finetune import FinetuneOptions, finetune
@@ -45,6 +47,9 @@ OWN_MEANING = {
     "--resume": {"finetune"},
     "--state": {"export"},  # of the graph
     "--softmax": {"export"},  # whether to export it
+    "--threads": {"serve"},  # of each worker
+    "--workers": {"serve"},
+    "--batch-tokens": {"serve"},
 }
 FORMER_NAMES = {"--output", "--layer", "--any-word"}
 
@@ -110,6 +115,7 @@ SAME: dict[str, tuple[Callable[..., Any], ...]] = {
     "plan": (plan,),
     "probe pos": (PosOptions,),
     "fit": (TaskSession, TaskSession.fit),
+    "serve": (ServeConfig, Limits),
 }
 
 

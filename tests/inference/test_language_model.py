@@ -386,7 +386,7 @@ def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
         elmo.evaluate([[], []])
     with pytest.raises(ElmoxError, match="num_rows=0"):
         elmo.evaluate([["a"]], num_rows=0)
-    with pytest.raises(ElmoxError, match="batch_tokens=0"):
+    with pytest.raises(ElmoxError, match="batch_tokens is 0"):
         elmo.score([["a"]], batch_tokens=0)
     with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
         elmo.score([["a"], ["b", 3]])  # type: ignore[list-item]

@@ -1,4 +1,4 @@
-"""CoNLL-U: what is read of a treebank, and that nothing malformed passes."""
+"""CoNLL-U: the words and annotation of a treebank, and errors for malformed lines."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def read(tmp_path: Path, text: str) -> list[TreebankSentence]:
 
 
 def changed(line: int, column: int, value: str) -> str:
-    """The sample with another value in a column; both are counted from 1."""
+    """Return the sample with another value in a column; line and column are counted from 1."""
     lines = SAMPLE.split("\n")
     columns = lines[line - 1].split("\t")
     columns[column - 1] = value
@@ -70,11 +70,11 @@ def test_ends_of_lines_and_of_the_file_do_not_matter(tmp_path: Path) -> None:
     (tmp_path / "bank.conllu").write_bytes(b"\xef\xbb\xbf" + SAMPLE.replace("\n", "\r\n").encode())
     assert read_conllu(tmp_path / "bank.conllu") == expected
     later = read(tmp_path, "\n\n" + SAMPLE)
-    assert [replace(own, line=own.line - 2) for own in later] == expected
+    assert [replace(sentence, line=sentence.line - 2) for sentence in later] == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (SAMPLE.replace("\tobj\t3:obj", ""), "line 11: 8 columns, expected 10"),
         (SAMPLE.replace("\t", " "), "line 3: 1 columns, expected 10 between tabs: \"1-2 Don't"),
@@ -104,39 +104,41 @@ def test_ends_of_lines_and_of_the_file_do_not_matter(tmp_path: Path) -> None:
         ("\n\n", "bank.conllu has no sentences"),
     ],
 )  # fmt: skip
-def test_malformed_lines(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(ElmoxError, match=says.replace("(", r"\(")) as failure:
+def test_malformed_lines(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ElmoxError, match=message.replace("(", r"\(")) as failure:
         read(tmp_path, text)
     assert "bank.conllu" in str(failure.value)
     assert "\n" not in str(failure.value)
 
 
 def test_tags_without_trees(tmp_path: Path) -> None:
-    """Tags can be learned from them; a parser wants trees."""
+    """They are training data for a tagger, but not for a parser."""
     bare = "1\ta\t_\tDET\t_\t_\t_\t_\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
-    (found,) = read(tmp_path, bare)
-    assert (found.words, found.upos, found.heads) == (("a", "cat"), ("DET", "NOUN"), ())
-    assert find_task("pos").read(tmp_path / "bank.conllu")[0].tags == found.upos
+    (sentence,) = read(tmp_path, bare)
+    assert (sentence.words, sentence.upos, sentence.heads) == (("a", "cat"), ("DET", "NOUN"), ())
+    assert find_task("pos").read(tmp_path / "bank.conllu")[0].tags == sentence.upos
     read(tmp_path, SAMPLE + "\n" + bare)
     with pytest.raises(ElmoxError, match=r"bank\.conllu, line 16: a sentence without heads"):
         find_task("parse").read(tmp_path / "bank.conllu")
 
 
-def test_a_parser_wants_no_circles(tmp_path: Path) -> None:
-    round_and_round = (
-        SAMPLE + "\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n"
-    )
-    assert read(tmp_path, round_and_round)[-1].heads == (2, 1)
-    said = r"bank\.conllu, line 16: a sentence whose heads go round in a circle, expected a tree"
-    with pytest.raises(ElmoxError, match=said):
+def test_a_parser_refuses_cycles(tmp_path: Path) -> None:
+    cycle = SAMPLE + "\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n"
+    assert read(tmp_path, cycle)[-1].heads == (2, 1)
+    message = r"bank\.conllu, line 16: a sentence whose heads go round in a circle, expected a tree"
+    with pytest.raises(ElmoxError, match=message):
         find_task("parse").read(tmp_path / "bank.conllu")
 
 
-def test_the_other_tests_treebanks_are_right(tmp_path: Path) -> None:
+def test_treebanks_of_other_tests_are_valid(tmp_path: Path) -> None:
     paths = write_treebank(tmp_path, num_sentences=3)
     assert [len(read_conllu(path)) for path in paths.values()] == [3, 3, 3]
-    (found,) = read(tmp_path, conllu(["a", "cat"], ["DT", "NN"]))
-    assert (found.words, found.xpos, found.upos) == (("a", "cat"), ("DT", "NN"), ("D", "N"))
+    (sentence,) = read(tmp_path, conllu(["a", "cat"], ["DT", "NN"]))
+    assert (sentence.words, sentence.xpos, sentence.upos) == (
+        ("a", "cat"),
+        ("DT", "NN"),
+        ("D", "N"),
+    )
 
 
 @pytest.mark.skipif(not EWT.is_dir(), reason=f"no treebank at {EWT} (set ELMOX_SHARED)")
@@ -145,5 +147,5 @@ def test_a_real_treebank() -> None:
     for part in ("train", "dev", "test"):
         sentences = read_conllu(EWT / f"en_ewt-ud-{part}.conllu.xz")
         counts[part] = (len(sentences), sum(map(len, sentences)))
-        assert all(own.heads.count(0) == 1 for own in sentences)
+        assert all(sentence.heads.count(0) == 1 for sentence in sentences)
     assert counts == {"train": (12544, 204577), "dev": (2001, 25147), "test": (2077, 25094)}

@@ -1,4 +1,4 @@
-"""Writing: in one step, by one process at a time, and nothing left of those that were killed."""
+"""Atomic writes: in one step, by one process at a time, and no leftovers of killed processes."""
 
 import os
 import signal
@@ -18,13 +18,13 @@ pytest.importorskip("fcntl", reason="no locks on this system")
 
 
 def put(folder: Path, name: str, text: str) -> None:
-    """A directory `name` with one file."""
+    """Make a directory `name` with one file."""
     with atomic_directory(folder / name) as new:
         (new / "file").write_text(text)
 
 
-def kill_in_the_midst(path: Path, directory: bool) -> None:
-    """Have a process killed while it writes `path`."""
+def kill_while_writing(path: Path, directory: bool) -> None:
+    """Start a process that is killed while it writes `path`."""
     pid = os.fork()
     if pid == 0:
         with (atomic_directory if directory else atomic_write)(path) as new:
@@ -35,7 +35,7 @@ def kill_in_the_midst(path: Path, directory: bool) -> None:
 
 @pytest.fixture(params=[True, False], ids=["exchange", "no exchange"])
 def exchange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Both kinds of file systems."""
+    """File systems that can exchange two names, and others."""
     if not request.param:
         monkeypatch.setattr(elmox.io.files, "_renameat2", lambda: None)
     return bool(request.param)
@@ -72,18 +72,18 @@ def test_readers_always_see_a_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", [True, False])
-def test_what_a_killed_process_left_is_removed(tmp_path: Path, directory: bool) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path, directory: bool) -> None:
     others = (".out.toml", ".out.2.tmp-0123abcd", ".output.tmp-0123abcd", "out.tmp")
     for name in others:
         (tmp_path / name).write_text("mine")
     path = tmp_path / "out"
-    kill_in_the_midst(path, directory)
+    kill_while_writing(path, directory)
     assert len(os.listdir(tmp_path)) == len(others) + 1
     refuse_existing(path, force=False)
     assert sorted(os.listdir(tmp_path)) == sorted(others)
 
 
-def test_what_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_a_running_process_stay(tmp_path: Path) -> None:
     with atomic_directory(tmp_path / "out") as new:
         (new / "file").write_text("slow")
         put(tmp_path, "out", "quick")
@@ -92,7 +92,7 @@ def test_what_another_process_writes_is_left_alone(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_an_old_directory_is_brought_back(tmp_path: Path) -> None:
+def test_an_old_directory_is_restored(tmp_path: Path) -> None:
     put(tmp_path, "out", "old")
     hidden = tmp_path / ".out.old-0123abcd"
     (tmp_path / "out").rename(hidden)
@@ -147,7 +147,7 @@ def test_a_lock_is_for_one_process(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_does_not_keep_a_lock(tmp_path: Path) -> None:
-    """A data loader, log, that outlives its parent for a moment."""
+    """A data loader, for example, may outlive its parent for a moment."""
     lock = take_lock(tmp_path)
     assert lock is not None
     ready, child_ready = os.pipe()

@@ -1,4 +1,4 @@
-r"""Halves of characters in JSON, `"\ud800"`: refused where they are read, by every command."""
+r"""Lone surrogates in JSON, `"\ud800"`: every command refuses them when it reads them."""
 
 import json
 from pathlib import Path
@@ -27,13 +27,13 @@ def test_text(source: str) -> None:
 @pytest.mark.parametrize(
     "source", [r'"\ud800"', r'"a\udfffb"', r'{"\uDC00": 1}', r'[["\ude00\ud83d"]]', r'"\\\ud800"']
 )
-def test_halves(source: str) -> None:
+def test_lone_surrogates(source: str) -> None:
     with pytest.raises(ElmoxError, match="is half a character") as caught:
         check_json_text(source, json.loads(source))
     assert str(caught.value).isascii()
 
 
-def test_only_what_is_used_counts() -> None:
+def test_only_used_values_are_checked() -> None:
     values = json.loads(r'{"tokens": ["a"], "other": "\ud800"}')
     check_json_text(r'{"tokens": ["a"], "other": "\ud800"}', values["tokens"])
 
@@ -70,7 +70,7 @@ def test_score(how: list[str], tmp_path: Path) -> None:
 
 
 def test_tag(tmp_path: Path) -> None:
-    """Whatever else a line says comes back with the answer: it must be text, too."""
+    """Other keys of a line are part of the output, so they must be text, too."""
     names = write_columns(tmp_path / "names.txt", NAMES)
     files = ["--train", names, "--dev", names, "--out", tmp_path / "run"]
     tiny = ["words.dim=4", "words.filters=4", "head.hidden=[4]", "fit.epochs=1"]

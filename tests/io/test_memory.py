@@ -1,9 +1,10 @@
-"""Errors of exhausted memory, whoever reports them."""
+"""Errors of exhausted memory: from torch, CUDA, Triton and Python."""
 
 import pytest
 import torch
 
-from elmox.errors import ElmoxError
+from elmox.cli.flags import error_message
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.memory import memory_explained
 
 
@@ -16,10 +17,18 @@ from elmox.io.memory import memory_explained
         RuntimeError("Triton Error [CUDA]: out of memory"),
     ],
 )
-def test_all_say_what_to_do(error: Exception) -> None:
+def test_all_give_the_advice(error: Exception) -> None:
     with pytest.raises(ElmoxError) as caught, memory_explained("eat less"):
         raise error
     assert str(caught.value) == "out of memory: eat less"
+
+
+def test_advice_may_name_arguments() -> None:
+    advice = ("{} rows are too many: lower {}", 7, Argument("rows"))
+    with pytest.raises(ArgumentError) as caught, memory_explained(*advice):
+        raise MemoryError
+    assert str(caught.value) == "out of memory: 7 rows are too many: lower rows"
+    assert error_message(caught.value) == "out of memory: 7 rows are too many: lower --rows"
 
 
 def test_other_errors_stay() -> None:

@@ -203,11 +203,11 @@ def test_paths_say_what_runs_and_why() -> None:
     """What `elmox info` shows agrees with what is chosen."""
     weights = random_layer(LstmConfig(8, 4), 0, torch.float32).weights()
     found = paths(weights, torch.device("cpu"))
-    reading = dict(part.split(": ", 1) for part in found["reading"].split("; "))
-    assert set(reading) == {"float32", "bfloat16", "int8"}
-    assert reading["float32"].startswith("packed" if can_pack(weights.bias) else "batched")
-    assert reading["bfloat16"].startswith("batched")
-    assert reading["int8"].startswith("packed") == (why_not_int8() is None)
+    inference = dict(part.split(": ", 1) for part in found["inference"].split("; "))
+    assert set(inference) == {"float32", "bfloat16", "int8"}
+    assert inference["float32"].startswith("packed" if can_pack(weights.bias) else "batched")
+    assert inference["bfloat16"].startswith("batched")
+    assert inference["int8"].startswith("packed") == (why_not_int8() is None)
     assert found["training"].startswith("float32: plain torch (Triton is for GPUs, not for cpu)")
     assert isinstance(lstm_pointwise(weights.bias), TorchPointwise)
 

@@ -1,4 +1,4 @@
-"""Intervals: against all resamples that there are, and what must hold of any."""
+"""Bootstrap intervals: against all possible resamples, and their properties."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ GROUPS = RNG.integers(12, size=60)
 
 
 def all_resamples(gains: list[list[float]]) -> NDArray[np.float64]:
-    """The mean of every way to draw as many groups as there are, sorted."""
+    """Return the means of all possible draws of as many groups as there are, sorted."""
     means = []
     for drawn in itertools.product(gains, repeat=len(gains)):
         items = [item for group in drawn for item in group]
@@ -36,22 +36,22 @@ def test_against_all_resamples(paired: bool, level: float) -> None:
     groups = np.repeat(np.arange(5), [3, 1, 2, 4, 2])
     gains = right - other if paired else right
     exact = all_resamples([gains[groups == group].tolist() for group in range(5)])
-    found = accuracy_interval(
+    interval = accuracy_interval(
         right, groups, other=other if paired else None, samples=200_000, level=level
     )
-    assert found.estimate == pytest.approx(100 * gains.mean())
-    # The distribution has steps: the end must lie between quantiles a little to each side.
-    for end, share in ((found.low, (1 - level) / 2), (found.high, (1 + level) / 2)):
+    assert interval.estimate == pytest.approx(100 * gains.mean())
+    # The distribution has steps: the end must be between quantiles a little to each side.
+    for end, share in ((interval.low, (1 - level) / 2), (interval.high, (1 + level) / 2)):
         below, above = np.quantile(exact, [share - 0.005, share + 0.005])
         assert below - 1e-9 <= end <= above + 1e-9
 
 
-def test_of_single_words_it_is_the_binomial_interval() -> None:
+def test_with_single_words_it_is_the_binomial_interval() -> None:
     right = np.arange(1000) < 700
-    found = accuracy_interval(right, np.arange(1000))
+    interval = accuracy_interval(right, np.arange(1000))
     half = 100 * 1.96 * math.sqrt(0.7 * 0.3 / 1000)
-    assert found.low == pytest.approx(70 - half, abs=0.15)
-    assert found.high == pytest.approx(70 + half, abs=0.15)
+    assert interval.low == pytest.approx(70 - half, abs=0.15)
+    assert interval.high == pytest.approx(70 + half, abs=0.15)
 
 
 def test_words_of_a_sentence_are_drawn_together() -> None:
@@ -64,7 +64,7 @@ def test_words_of_a_sentence_are_drawn_together() -> None:
 
 
 def test_pairs_are_kept() -> None:
-    """Where both are wrong on the same words, the difference is surer than either."""
+    """If both are wrong on the same words, the interval of the difference is narrower."""
     better = RIGHT | (np.arange(60) < 3)
     difference = accuracy_interval(better, GROUPS, other=RIGHT)
     alone = accuracy_interval(RIGHT, GROUPS)
@@ -79,39 +79,39 @@ def test_pairs_are_kept() -> None:
     data=st.data(),
 )
 @settings(max_examples=50, deadline=None)
-def test_what_holds_of_any(right: list[float], seed: int, data: st.DataObject) -> None:
+def test_properties(right: list[float], seed: int, data: st.DataObject) -> None:
     numbers = st.lists(st.integers(-3, 3), min_size=len(right), max_size=len(right))
     groups = np.array(data.draw(numbers))
     values = np.array(right)
     other = values[::-1].copy()
-    found = accuracy_interval(values, groups, samples=200, seed=seed)
-    assert found.estimate == pytest.approx(100 * values.mean())
-    assert 100 * values.min() - 1e-9 <= found.low <= found.high <= 100 * values.max() + 1e-9
+    interval = accuracy_interval(values, groups, samples=200, seed=seed)
+    assert interval.estimate == pytest.approx(100 * values.mean())
+    assert 100 * values.min() - 1e-9 <= interval.low <= interval.high <= 100 * values.max() + 1e-9
     if len(set(groups.tolist())) == 1:
-        assert found.low == pytest.approx(found.high)
+        assert interval.low == pytest.approx(interval.high)
     order = np.random.default_rng(seed).permutation(len(right))
     again = accuracy_interval(values[order], groups[order], samples=200, seed=seed)
-    assert (again.low, again.high) == pytest.approx((found.low, found.high))
+    assert (again.low, again.high) == pytest.approx((interval.low, interval.high))
     one = accuracy_interval(values, groups, other=other, samples=200, seed=seed)
-    turned = accuracy_interval(other, groups, other=values, samples=200, seed=seed)
+    reverse = accuracy_interval(other, groups, other=values, samples=200, seed=seed)
     assert (one.estimate, one.low, one.high) == pytest.approx(
-        (-turned.estimate, -turned.high, -turned.low)
+        (-reverse.estimate, -reverse.high, -reverse.low)
     )
 
 
 def test_only_the_seed_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=1)
-    assert accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=1) == found
-    assert accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=2) != found
-    monkeypatch.setattr(bootstrap, "_DRAWS_AT_ONCE", 100)  # not how many are drawn at a time
-    assert accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=1) == found
+    interval = accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=1)
+    assert accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=1) == interval
+    assert accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=2) != interval
+    monkeypatch.setattr(bootstrap, "_DRAWS_AT_ONCE", 100)  # the size of a chunk has no effect
+    assert accuracy_interval(RIGHT, GROUPS, other=OTHER, seed=1) == interval
 
 
-def test_it_reads_well() -> None:
+def test_str() -> None:
     assert str(Interval(91.234, 90.5, 92)) == "91.23 [90.50, 92.00]"
 
 
-def test_misuse_is_told() -> None:
+def test_bad_arguments() -> None:
     with pytest.raises(ElmoxError, match="a group for each"):
         accuracy_interval(RIGHT, GROUPS[:-1])
     with pytest.raises(ElmoxError, match="at least one"):

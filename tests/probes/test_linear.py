@@ -1,4 +1,4 @@
-"""The linear probe: what it must be able to read off vectors, and what it cannot."""
+"""The linear probe: it must find what is linear in vectors, and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +15,8 @@ from elmox.probes import linear
 from elmox.probes.linear import UNSEEN, Examples, ProbeOptions, ProbeResult, fit_probe
 
 CPU = torch.device("cpu")
-QUICK = ProbeOptions(epochs=20, least_steps=100, batch_size=64, learning_rate=3e-2)
-BRIEF = replace(QUICK, epochs=2, least_steps=1)
+QUICK = ProbeOptions(epochs=20, min_steps=100, batch_size=64, learning_rate=3e-2)
+BRIEF = replace(QUICK, epochs=2, min_steps=1)
 
 
 def vectors(number: int, dim: int, seed: int) -> Tensor:
@@ -24,10 +24,10 @@ def vectors(number: int, dim: int, seed: int) -> Tensor:
 
 
 def noisy_linear(number: int, seed: int, noise: float = 1.0) -> Examples:
-    """Four labels that depend on five of eight dimensions, and on chance."""
-    given = vectors(number, 8, seed)
-    scores = given[:, :5] @ vectors(5, 4, seed=99) + noise * vectors(number, 4, seed + 1000)
-    return Examples(given, scores.argmax(1).numpy())
+    """Return four labels that depend on five of eight dimensions, and on noise."""
+    inputs = vectors(number, 8, seed)
+    scores = inputs[:, :5] @ vectors(5, 4, seed=99) + noise * vectors(number, 4, seed + 1000)
+    return Examples(inputs, scores.argmax(1).numpy())
 
 
 def fit(
@@ -38,27 +38,27 @@ def fit(
 
 
 def test_what_is_linear_is_found() -> None:
-    """A label for each of the six directions, and a length that says nothing."""
+    """A label for each of the six directions, and a random length."""
 
     def examples(number: int, seed: int) -> Examples:
         labels = np.random.default_rng(seed).integers(6, size=number)
         lengths = 1 + vectors(number, 1, seed).abs()
         return Examples(functional.one_hot(torch.from_numpy(labels)) * lengths, labels)
 
-    found = fit([examples(500, 0), examples(100, 1), examples(200, 2)])
-    assert found.dev.shape == (2, 100)
-    assert found.test.shape == (2, 200)
-    assert found.dev.all()
-    assert found.test.all()
+    result = fit([examples(500, 0), examples(100, 1), examples(200, 2)])
+    assert result.dev.shape == (2, 100)
+    assert result.test.shape == (2, 200)
+    assert result.dev.all()
+    assert result.test.all()
 
 
 def test_what_is_not_linear_is_not() -> None:
-    """Whether two signs agree is in the vector, but not in plain sight; their product shows it."""
+    """Whether two signs agree is not linear in the vector; in their product it is."""
 
     def examples(seed: int, product: bool) -> Examples:
-        given = vectors(1000, 2, seed)
-        labels = (given.prod(1) > 0).long().numpy()
-        return Examples(given.prod(1, keepdim=True) if product else given, labels)
+        inputs = vectors(1000, 2, seed)
+        labels = (inputs.prod(1) > 0).long().numpy()
+        return Examples(inputs.prod(1, keepdim=True) if product else inputs, labels)
 
     hidden = fit([examples(seed, product=False) for seed in range(3)])
     shown = fit([examples(seed, product=True) for seed in range(3)])
@@ -71,29 +71,29 @@ def test_linear_maps_of_the_vectors_change_nothing() -> None:
     parts = [noisy_linear(600, seed) for seed in range(3)]
     axes, _ = torch.linalg.qr(vectors(8, 8, seed=7))
     stretch = torch.logspace(-1, 1, 8)[:, None] * axes * torch.logspace(-2, 2, 8)
-    moved = [replace(own, vectors=own.vectors @ stretch + 3.0) for own in parts]
-    plain, found = fit(parts), fit(moved)
+    mapped = [replace(part, vectors=part.vectors @ stretch + 3.0) for part in parts]
+    plain, result = fit(parts), fit(mapped)
     assert plain.test.mean() > 0.75
-    assert np.mean(plain.test == found.test) > 0.99
+    assert np.mean(plain.test == result.test) > 0.99
 
 
 def test_doubled_and_constant_dimensions_do_no_harm() -> None:
     parts = [noisy_linear(600, seed) for seed in range(3)]
     constant = torch.full((600, 2), 5.0)
     more = [
-        replace(own, vectors=torch.cat([own.vectors, own.vectors, constant], 1).half())
-        for own in parts
+        replace(part, vectors=torch.cat([part.vectors, part.vectors, constant], 1).half())
+        for part in parts
     ]
     assert np.mean(fit(parts).test == fit(more).test) > 0.97
 
 
 def test_it_ends_near_the_optimum() -> None:
-    """Against a second-order method, run until nothing moves, on the same convex loss."""
-    given = noisy_linear(800, seed=0)
-    white = linear._whitening(given.vectors).apply(given.vectors)
+    """Against a second-order method, run until convergence, on the same convex loss."""
+    examples = noisy_linear(800, seed=0)
+    white = linear._whitening(examples.vectors).apply(examples.vectors)
     torch.testing.assert_close(white.mean(0), torch.zeros(8), atol=1e-5, rtol=0)
     torch.testing.assert_close(white.T @ white / 800, torch.eye(8), atol=1e-4, rtol=0)
-    labels = torch.from_numpy(given.labels)
+    labels = torch.from_numpy(examples.labels)
     penalty = 1e-2
     matrix, bias = torch.zeros(8, 4, requires_grad=True), torch.zeros(4, requires_grad=True)
     optimizer = torch.optim.LBFGS([matrix, bias], max_iter=200, line_search_fn="strong_wolfe")
@@ -107,30 +107,30 @@ def test_it_ends_near_the_optimum() -> None:
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
     options = replace(QUICK, epochs=60)
-    found = linear._train(white, labels, [3, 4], [penalty, 1.0], options)
+    weights = linear._train(white, labels, [3, 4], [penalty, 1.0], options)
     for seed in range(2):
-        torch.testing.assert_close(found.matrix[seed, :, :4], matrix.detach(), atol=0.02, rtol=0)
-    assert found.matrix[:, :, 4:].abs().max() < matrix.abs().max() / 3  # a penalty of 1
+        torch.testing.assert_close(weights.matrix[seed, :, :4], matrix.detach(), atol=0.02, rtol=0)
+    assert weights.matrix[:, :, 4:].abs().max() < matrix.abs().max() / 3  # a penalty of 1
 
 
 def test_the_penalty_is_the_one_that_is_best_on_dev() -> None:
-    """Few examples of many dimensions: without a penalty noise is learned by heart."""
+    """With few examples of many dimensions and no penalty, noise is memorized."""
 
     def examples(number: int, seed: int) -> Examples:
-        given = vectors(number, 40, seed)
+        inputs = vectors(number, 40, seed)
         noise = vectors(number, 1, seed + 50)[:, 0]
-        return Examples(given, (given[:, 0] + noise > 0).long().numpy())
+        return Examples(inputs, (inputs[:, 0] + noise > 0).long().numpy())
 
     train, dev, test = examples(60, 0), examples(400, 1), examples(400, 2)
     options = replace(QUICK, penalties=(1e-6, 1e-1, 1e-3))
-    found = fit([train, dev, test], options=options)
+    result = fit([train, dev, test], options=options)
     alone = {
         penalty: fit([train, dev, test], [0], replace(QUICK, penalties=(penalty,))).dev.mean()
         for penalty in options.penalties
     }
-    assert found.penalty == max(alone, key=lambda penalty: alone[penalty]) == 1e-1
-    turned = replace(dev, labels=1 - dev.labels)  # dev decides, whatever test says
-    assert fit([train, turned, test], options=options).penalty != 1e-1
+    assert result.penalty == max(alone, key=lambda penalty: alone[penalty]) == 1e-1
+    reverse = replace(dev, labels=1 - dev.labels)  # dev decides, not test
+    assert fit([train, reverse, test], options=options).penalty != 1e-1
 
 
 def test_only_the_seed_decides() -> None:
@@ -145,7 +145,7 @@ def test_a_small_training_part_gets_as_many_steps() -> None:
     parts = [noisy_linear(50, seed, noise=0.0) for seed in range(3)]
     one_pass = replace(BRIEF, epochs=1, penalties=(1e-5,))
     barely = fit(parts, options=one_pass)
-    enough = fit(parts, options=replace(one_pass, least_steps=300))
+    enough = fit(parts, options=replace(one_pass, min_steps=300))
     assert enough.dev.mean() > barely.dev.mean() + 0.05
 
 
@@ -154,12 +154,12 @@ def test_unseen_labels_are_wrong() -> None:
     labels: NDArray[np.int64] = test.labels.copy()
     labels[:100] = UNSEEN
     labels[100:200] = 7
-    found = fit([train, dev, replace(test, labels=labels)])
-    assert not found.test[:, :200].any()
-    assert found.test[:, 200:].mean() > 0.8
+    result = fit([train, dev, replace(test, labels=labels)])
+    assert not result.test[:, :200].any()
+    assert result.test[:, 200:].mean() > 0.8
 
 
-def test_misuse_is_told() -> None:
+def test_bad_arguments() -> None:
     good = noisy_linear(10, 0)
     with pytest.raises(ElmoxError, match=r"\(N, D\) and \(N,\)"):
         Examples(good.vectors, good.labels[:-1])

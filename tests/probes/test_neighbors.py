@@ -1,4 +1,4 @@
-"""Neighbors in context and without it: what a search over all vectors at once finds."""
+"""Neighbors in context and without it, against a search over all vectors at once."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def elmo(tiny: Path) -> Elmo:
 
 @pytest.fixture(scope="module")
 def text() -> list[list[str]]:
-    """Random sentences, some of them twice, some empty, and the one in question."""
+    """Random sentences, some of them twice, some empty, and the searched one."""
     rng = np.random.default_rng(0)
     drawn = [rng.choice(WORDS, size=rng.integers(0, 9)).tolist() for _ in range(60)]
     return [*drawn, SENTENCE, *drawn[10:30], []]
@@ -49,23 +49,25 @@ def cosine(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
 @pytest.mark.parametrize("layer", ["top", "average", 1])
 @pytest.mark.parametrize("same_word", [False, True])
 def test_in_context(elmo: Elmo, text: list[list[str]], layer: str | int, same_word: bool) -> None:
-    found = find_neighbors(elmo, SENTENCE, POSITION, text, layers=layer, k=7, same_word=same_word)
-    own = elmo.encode_tokens([SENTENCE], layers=layer)[0][POSITION]
+    result = find_neighbors(elmo, SENTENCE, POSITION, text, layers=layer, k=7, same_word=same_word)
+    query = elmo.encode_tokens([SENTENCE], layers=layer)[0][POSITION]
     expected: dict[tuple[str, ...], dict[int, float]] = {}
     for sentence, vectors in zip(text, elmo.encode_tokens(text, layers=layer), strict=True):
-        places = [at for at, word in enumerate(sentence) if not same_word or word.lower() == "play"]
-        if places and sentence != SENTENCE:
-            expected[tuple(sentence)] = {at: cosine(vectors[at], own) for at in places}
+        positions = [
+            i for i, word in enumerate(sentence) if not same_word or word.lower() == "play"
+        ]
+        if positions and sentence != SENTENCE:
+            expected[tuple(sentence)] = {i: cosine(vectors[i], query) for i in positions}
     best = sorted((max(values.values()) for values in expected.values()), reverse=True)[:7]
-    assert [near.similarity for near in found.in_context] == pytest.approx(best, abs=1e-5)
-    assert len({near.sentence for near in found.in_context}) == 7
-    for near in found.in_context:
+    assert [near.similarity for near in result.in_context] == pytest.approx(best, abs=1e-5)
+    assert len({near.sentence for near in result.in_context}) == 7
+    for near in result.in_context:
         values = expected[near.sentence]
         assert near.similarity == pytest.approx(values[near.position], abs=1e-5)
         assert near.similarity == pytest.approx(max(values.values()), abs=1e-5)
         assert near.word == near.sentence[near.position]
-    assert found.num_sentences == sum(map(bool, text))
-    assert found.num_tokens == sum(map(len, text))
+    assert result.num_sentences == sum(map(bool, text))
+    assert result.num_tokens == sum(map(len, text))
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -74,51 +76,51 @@ def test_without_context(elmo: Elmo, text: list[list[str]], k: int) -> None:
     vectors = {word: elmo.encode_tokens([[word]], layers=0)[0][0] for word in WORDS}
     cosines = {word: cosine(vectors[word], vectors["play"]) for word in WORDS if word != "play"}
     expected = sorted(cosines, key=lambda word: -cosines[word])[:k]
-    found = find_neighbors(elmo, SENTENCE, POSITION, text, k=k, same_word=True).context_free
-    assert [near.word for near in found] == expected
-    assert [near.similarity for near in found] == pytest.approx(
+    result = find_neighbors(elmo, SENTENCE, POSITION, text, k=k, same_word=True).context_free
+    assert [near.word for near in result] == expected
+    assert [near.similarity for near in result] == pytest.approx(
         [cosines[word] for word in expected], abs=1e-5
     )
 
 
-def test_the_sentence_itself_is_no_neighbor(elmo: Elmo) -> None:
+def test_the_sentence_is_not_its_own_neighbor(elmo: Elmo) -> None:
     longer = [*SENTENCE, "and", "left"]
-    found = find_neighbors(elmo, SENTENCE, POSITION, [SENTENCE, longer, SENTENCE], same_word=True)
-    assert [(near.sentence, near.position) for near in found.in_context] == [(tuple(longer), 4)]
+    result = find_neighbors(elmo, SENTENCE, POSITION, [SENTENCE, longer, SENTENCE], same_word=True)
+    assert [(near.sentence, near.position) for near in result.in_context] == [(tuple(longer), 4)]
     assert find_neighbors(elmo, SENTENCE, POSITION, [SENTENCE]).in_context == []
 
 
-class Watched(Elmo):
-    """Knows what it was asked to embed."""
+class RecordingElmo(Elmo):
+    """An Elmo that records the batches it encodes."""
 
-    asked: list[list[Sequence[str]]]
+    batches: list[list[Sequence[str]]]
 
     def encode_tokens(self, sentences: Any, **options: Any) -> Any:
-        self.asked.append(list(sentences))
+        self.batches.append(list(sentences))
         return super().encode_tokens(sentences, **options)
 
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("same_word", [False, True])
 def test_a_chunk_at_a_time(elmo: Elmo, text: list[list[str]], same_word: bool) -> None:
-    """What was read is embedded before more is read, as far as it can hold a neighbor."""
-    watched = Watched(elmo.checkpoint())
-    watched.asked = []
+    """A chunk is embedded before more is read, as far as it can contain a neighbor."""
+    recording = RecordingElmo(elmo.checkpoint())
+    recording.batches = []
 
     def twice() -> Iterator[list[str]]:
         num_read = 0
         for sentence in [*text, *text]:
             yield sentence
             num_read += len(sentence)
-            assert len(watched.asked) >= num_read // CHUNK_TOKENS
+            assert len(recording.batches) >= num_read // CHUNK_TOKENS
 
-    found = find_neighbors(watched, SENTENCE, POSITION, twice(), same_word=same_word)
+    result = find_neighbors(recording, SENTENCE, POSITION, twice(), same_word=same_word)
     once = find_neighbors(elmo, SENTENCE, POSITION, text, same_word=same_word)
-    assert {near.sentence for near in found.in_context} == {
+    assert {near.sentence for near in result.in_context} == {
         near.sentence for near in once.in_context
     }
-    assert found.num_tokens == 2 * once.num_tokens
-    for sentences in watched.asked:
+    assert result.num_tokens == 2 * once.num_tokens
+    for sentences in recording.batches:
         assert sum(map(len, sentences)) <= CHUNK_TOKENS
         for sentence in sentences:
             assert not same_word or "play" in map(str.lower, sentence)
@@ -133,14 +135,14 @@ def test_a_chunk_at_a_time(elmo: Elmo, text: list[list[str]], same_word: bool) -
 def test_the_nearest_are_kept(chunks: list[list[int]], k: int, similarity: list[int]) -> None:
     nearest = _Nearest[int](k, key=lambda number: number)
     for chunk in chunks:
-        nearest.offer(chunk, np.array([similarity[number] for number in chunk], np.float32))
-    offered = {number for chunk in chunks for number in chunk}
-    found = nearest.best()
-    assert [value for value, _ in found] == sorted(
-        (similarity[number] for number in offered), reverse=True
+        nearest.add(chunk, np.array([similarity[number] for number in chunk], np.float32))
+    added = {number for chunk in chunks for number in chunk}
+    best = nearest.best()
+    assert [value for value, _ in best] == sorted(
+        (similarity[number] for number in added), reverse=True
     )[:k]
-    assert len({number for _, number in found}) == len(found)
-    assert all(value == similarity[number] for value, number in found)
+    assert len({number for _, number in best}) == len(best)
+    assert all(value == similarity[number] for value, number in best)
 
 
 def test_find_word() -> None:
@@ -149,19 +151,19 @@ def test_find_word() -> None:
     assert find_word(SENTENCE, "the", 2) == 3
     with pytest.raises(ElmoxError, match=r"'Play' is not a token.*: the actor left the play \."):
         find_word(SENTENCE, "Play")
-    with pytest.raises(ElmoxError, match="occurrence 3 of 'the': expected 1 to 2"):
+    with pytest.raises(ElmoxError, match="occurrence=3 of 'the': expected 1 to 2"):
         find_word(SENTENCE, "the", 3)
 
 
 def test_bad_input(elmo: Elmo) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"k": 0}, "k=0"),
+        ({"k": 0}, "k is 0, expected at least 1"),
         ({"layers": "all"}, "layers='all': expected one"),
         ({"layers": [0, 1]}, r"layers=\[0, 1\]: expected one"),
         ({"layers": 7}, "layer 7 does not exist"),
     ]
-    for options, says in cases:
-        with pytest.raises(ElmoxError, match=says):
+    for options, message in cases:
+        with pytest.raises(ElmoxError, match=message):
             find_neighbors(elmo, SENTENCE, POSITION, [["a"]], **options)
     with pytest.raises(ElmoxError, match="no words"):
         find_neighbors(elmo, SENTENCE, POSITION, [[], []])

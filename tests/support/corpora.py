@@ -1,8 +1,10 @@
-"""Small real corpora for the tests of training: Python's own documentation, which is everywhere."""
+"""Small real corpora for the tests of training: the documentation that comes with Python."""
 
 from functools import cache
 from pathlib import Path
 from pydoc_data.topics import topics
+
+import numpy as np
 
 from elmox.text.sentences import split_sentences
 from elmox.text.tokenize import get_tokenizer
@@ -12,17 +14,17 @@ from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 
 @cache
 def documents() -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Tokenized documents: each a few dozen sentences."""
+    """Return tokenized documents of a few dozen sentences each."""
     tokenize = get_tokenizer("treebank")
-    found = []
+    texts = []
     for name in sorted(topics):
         sentences = [tuple(tokenize(s)) for s in split_sentences(topics[name])]
-        found.append(tuple(s for s in sentences if s))
-    return tuple(document for document in found if document)
+        texts.append(tuple(s for s in sentences if s))
+    return tuple(document for document in texts if document)
 
 
 def write_documents(path: Path, start: int, stop: int) -> Path:
-    """Some documents as a text file: a tokenized sentence a line, a blank line after each."""
+    """Write documents to a text file: a tokenized sentence per line, a blank line between them."""
     text = "\n".join(
         "".join(f"{' '.join(sentence)}\n" for sentence in document)
         for document in documents()[start:stop]
@@ -32,7 +34,7 @@ def write_documents(path: Path, start: int, stop: int) -> Path:
 
 
 def small_corpus(folder: Path, num_documents: int = 12, **options: object) -> Corpus:
-    """A prepared corpus of a few thousand words, every fourth document held out."""
+    """Prepare a corpus of a few thousand words, with every fourth document held out."""
     text = write_documents(folder / "text.txt", 0, num_documents)
     chosen: dict[str, object] = {
         "tokenized": True,
@@ -48,3 +50,15 @@ def small_corpus(folder: Path, num_documents: int = 12, **options: object) -> Co
         num_workers=1,
     )
     return open_corpus(folder / "corpus")
+
+
+def some_text(num_lines: int, seed: int = 0) -> str:
+    """Return lines of Zipfian words, some of them blank."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        " ".join(f"w{number}" for number in rng.zipf(1.3, rng.integers(1, 30)) % 10**6)
+        for _ in range(num_lines)
+    ]
+    return "".join(
+        f"{line}\n\n" if number % 9 == 8 else f"{line}\n" for number, line in enumerate(lines)
+    )

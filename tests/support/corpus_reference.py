@@ -1,4 +1,4 @@
-"""What `elmox prepare` should make of tokenized text, said plainly, with everything in memory."""
+"""A plain reference implementation of `elmox prepare`, with everything in memory."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Expected:
 
 
 def documents_of(texts: Sequence[str]) -> list[Document]:
-    """Documents of sentences of words; a blank line or the end of a text ends one."""
+    """Return documents of sentences of words; a blank line or the end of a text ends one."""
     documents = []
     for text in texts:
         document: Document = []
@@ -40,12 +40,12 @@ def expected_corpus(
     train: list[Document],
     valid: list[Document],
     *,
-    given: Sequence[str] = (),
+    vocab: Sequence[str] = (),
     min_count: int = 3,
     max_vocab_size: int | None = None,
     shard_tokens: int = 2**22,
 ) -> Expected:
-    """The corpus of a training text and a held-out text."""
+    """Return the corpus of a training text and a held-out text."""
     literal = tuple(
         sum(word in SPECIAL[:2] for document in split for s in document for word in s)
         for split in (train, valid)
@@ -55,11 +55,11 @@ def expected_corpus(
     counts = Counter(word for document in train for sentence in document for word in sentence)
     counts["<S>"] = counts["</S>"] = num_sentences
     seen = {word for split in (train, valid) for d in split for s in d for word in s}
-    fixed = [*SPECIAL, *given]
+    fixed = [*SPECIAL, *vocab]
     others = sorted(seen - set(fixed), key=lambda word: (-counts[word], word.encode()))
     words = fixed + others
     vocab_size = len(fixed)
-    if not given:
+    if not vocab:
         vocab_size += sum(counts[word] >= min_count for word in others)
         vocab_size = min(vocab_size, max_vocab_size or vocab_size)
     ids = {word: id for id, word in enumerate(words)}
@@ -75,7 +75,7 @@ def expected_corpus(
 
 
 def stream_of(shards: list[list[int]]) -> list[int]:
-    """The virtual stream: one separator, then every sentence and its own."""
+    """Return the virtual stream: a separator, then every sentence followed by one."""
     return [1] + [id for shard in shards for id in shard[1:]]
 
 

@@ -1,22 +1,22 @@
-"""What worker processes do in the tests: functions that a new process can import."""
+"""Functions that worker processes of the tests can import."""
 
 import os
 import time
 
 
 def square(number: int) -> int:
-    """Small numbers take longer, so that results come in another order than the items."""
+    """Take longer for small numbers, so that results finish in another order than the items."""
     time.sleep(0.02 / (1 + number))
     return number * number
 
 
 def leave(number: int) -> int:
-    """A process that is killed at work."""
+    """End the process as if it were killed."""
     if number == 1:
         os._exit(9)
     return number
 
 
 def process_id(number: int) -> int:
-    """Who did it."""
+    """Return the id of the process that did the work."""
     return os.getpid()

@@ -31,7 +31,7 @@ TRAIN: list[Sentence] = [
     [("It", ()), ("took_place", (HAPPEN,)), ("in", ()), ("Rome", ())],
     [("Actors", ()), ("play", (PERFORM, COMPETE)), ("it", ())],
     [("Teams", ()), ("play", (COMPETE,)), ("well", ())],
-    [("Old", ("old%3:00:09::",)), ("men", ())],  # a sense that the index has not
+    [("Old", ("old%3:00:09::",)), ("men", ())],  # a sense that is not in the index
 ]
 TESTS: dict[str, list[Sentence]] = {
     "senseval2": [
@@ -48,7 +48,7 @@ _POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 
 
 def json_lines(sentences: list[Sentence]) -> str:
-    """A corpus as JSON lines; of several senses SemCor names the lemma once."""
+    """Return a corpus as JSON lines; SemCor writes the lemma of several senses once."""
     lines = []
     for sentence in sentences:
         sense = [
@@ -60,17 +60,17 @@ def json_lines(sentences: list[Sentence]) -> str:
 
 
 def xml_and_gold(sentences: list[Sentence]) -> tuple[str, str]:
-    """A corpus as NAME.data.xml and NAME.gold.key.txt."""
+    """Return a corpus as NAME.data.xml and NAME.gold.key.txt."""
     lines = ['<?xml version="1.0" encoding="UTF-8" ?>', '<corpus lang="en">', '<text id="d000">']
     gold = []
     for number, sentence in enumerate(sentences):
         lines.append(f'<sentence id="d000.s{number:03}">')
-        for place, (unit, keys) in enumerate(sentence):
+        for index, (unit, keys) in enumerate(sentence):
             shown = escape(unit.replace("_", " "))
             if not keys:
                 lines.append(f'<wf lemma="{shown.lower()}" pos="X">{shown}</wf>')
                 continue
-            name = f"d000.s{number:03}.t{place:03}"
+            name = f"d000.s{number:03}.t{index:03}"
             lemma, _, tail = keys[0].partition("%")
             attributes = f'id="{name}" lemma="{lemma}" pos="{_POS[tail[0]]}"'
             lines.append(f"<instance {attributes}>{shown}</instance>")
@@ -80,7 +80,7 @@ def xml_and_gold(sentences: list[Sentence]) -> tuple[str, str]:
 
 
 def write_xml(folder: Path, name: str, sentences: list[Sentence]) -> Path:
-    """NAME.data.xml and its gold keys in a folder; returns the path of the data."""
+    """Write NAME.data.xml and its gold keys; return the path of the data."""
     folder.mkdir(parents=True, exist_ok=True)
     data, gold = xml_and_gold(sentences)
     (folder / f"{name}.data.xml").write_text(data, "utf-8")
@@ -89,7 +89,7 @@ def write_xml(folder: Path, name: str, sentences: list[Sentence]) -> Path:
 
 
 def write_sense_data(folder: Path) -> None:
-    """semcor.jsonl, semcor.data.xml, Evaluation_Datasets and index.sense in a folder."""
+    """Write semcor.jsonl, semcor.data.xml, Evaluation_Datasets and index.sense."""
     (folder / "semcor.jsonl").write_text(json_lines(TRAIN), "utf-8")
     write_xml(folder, "semcor", TRAIN)
     (folder / "index.sense").write_text(SENSE_INDEX, "utf-8")

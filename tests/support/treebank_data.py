@@ -8,7 +8,7 @@ TAGS = {"cat": "NN", "dog": "NN", "sat": "VBD", "ran": "VBD", "the": "DT", "a": 
 
 
 def conllu(words: Sequence[str], tags: Sequence[str]) -> str:
-    """A sentence; all words depend on the first one."""
+    """Return a sentence in which all words depend on the first one."""
     lines = [f"# text = {' '.join(words)}"]
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), start=1):
         head, relation = (0, "root") if number == 1 else (1, "dep")
@@ -17,7 +17,7 @@ def conllu(words: Sequence[str], tags: Sequence[str]) -> str:
 
 
 def write_treebank(folder: Path, num_sentences: int = 40) -> dict[str, Path]:
-    """Writes train.conllu, dev.conllu and test.conllu, in which a word has always the same tag."""
+    """Write train.conllu, dev.conllu and test.conllu, in which a word always has the same tag."""
     rng = random.Random(0)
     paths = {}
     for part in ("train", "dev", "test"):

@@ -49,7 +49,7 @@ def test_time_major_reads_every_sentence_in_both_directions(sizes: list[int]) ->
     assert read["backward"] == [list(range(size))[::-1] for size in sizes]
 
 
-def test_a_long_sentence_beside_a_short_one_costs_no_table() -> None:
+def test_a_long_sentence_next_to_a_short_one_costs_no_table() -> None:
     order = time_major(np.array([2, 1_000_000]))
     assert order.rows.tolist() == [1, 0]
     assert order.step_sizes[:3].tolist() == [2, 2, 1]
@@ -68,23 +68,24 @@ words = st.sampled_from(["the", "cat", "<S>", "</S>"])
 
 @given(st.lists(st.lists(words, max_size=5), max_size=6), st.sampled_from(["</S>", "<S>"]))
 def test_index_spells_the_bounded_sentences(sentences: list[list[str]], end: str) -> None:
-    """Also where a boundary occurs in the text, or both boundaries are the same word."""
+    """Even if a boundary occurs in the text, or both boundaries are the same word."""
     batch = index_sentences(sentences, "<S>", end)
     assert len(set(batch.words)) == len(batch.words)
     bounded = [word for sentence in sentences for word in ("<S>", *sentence, end)]
-    assert [batch.words[place] for place in batch.index] == bounded
+    assert [batch.words[position] for position in batch.index] == bounded
     assert batch.lengths.tolist() == [len(sentence) + 2 for sentence in sentences]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.randoms())
 def test_rows_without_bounds(sizes: list[int], chance: random.Random) -> None:
-    """Sentences in any order land where the whole text has them; boundaries in one row."""
+    """Sentences in any order go to their rows in the whole text, boundaries to one row."""
     order = chance.sample(range(len(sizes)), len(sizes))
     lengths, total = np.array(sizes), sum(sizes)
     first = np.cumsum(lengths) - lengths
     rows = rows_without_bounds(lengths[order] + 2, first[order], total)
     for sentence in order:
-        own, rows = rows[: sizes[sentence] + 2], rows[sizes[sentence] + 2 :]
+        size = sizes[sentence] + 2
+        sentence_rows, rows = rows[:size], rows[size:]
         expected = range(first[sentence], first[sentence] + sizes[sentence])
-        assert own.tolist() == [total, *expected, total]
+        assert sentence_rows.tolist() == [total, *expected, total]
     assert not len(rows)

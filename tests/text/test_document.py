@@ -11,21 +11,17 @@ from elmox.text.tokenize import get_tokenizer
 
 TOKENIZERS = ["treebank", "treebank:hyphens", "whitespace", "spacy:en", "spacy:de"]
 
-# What tokenizers and the sentence splitter look for, so that random texts meet it.
+# What tokenizers and the sentence splitter match, so that random texts contain it.
 SIGNS = "aA1.,-'’`\"“”:/\\&%$()[]{}!?…é日。 \u0301\u200d\U0001f3fd\0\r\n\t\u00a0\u2028\x1c"
 WORDS = "-- Mr. U.S. n't 's www.x.com e.g. z.B. 'em cannot 5pm -LRB- :) \\/ Ph.D. The ``a''"
 PIECES = (*SIGNS, *WORDS.split(), "\n\n")
 texts = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
-def requested(name: str) -> None:
-    if name.startswith("spacy:"):
-        pytest.importorskip("spacy")
-
-
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_offsets_of_any_text(name: str) -> None:
-    requested(name)
+    if name.startswith("spacy:"):
+        pytest.importorskip("spacy")
     tokenize = get_tokenizer(name)
 
     @given(text=texts, wrapped=st.booleans())
@@ -67,7 +63,7 @@ def test_nothing_has_no_sentences(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [None, b"bytes", ["a", "list"]])
-def test_what_is_no_text(text: object) -> None:
+def test_other_types(text: object) -> None:
     with pytest.raises(ElmoxError, match=r"^text is .*: expected a string$"):
         split_document(text, str.split)  # type: ignore[arg-type]
 
@@ -96,7 +92,7 @@ def test_a_rewritten_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens", "says"),
+    ("text", "tokens", "message"),
     [
         ("Naïve text", ["naive", "text"], "token 'naive' is not in the text at character 0"),
         ("a b c", ["a", "c"], "token 'c' is not in the text at character 2"),
@@ -105,8 +101,8 @@ def test_a_rewritten_space() -> None:
         ("a", ["a", "a"], "token 'a' is not in the text at character 1"),
     ],
 )
-def test_tokens_of_another_text(text: str, tokens: list[str], says: str) -> None:
-    with pytest.raises(ElmoxError, match=says):
+def test_tokens_of_another_text(text: str, tokens: list[str], message: str) -> None:
+    with pytest.raises(ElmoxError, match=message):
         token_offsets(text, tokens)
 
 

@@ -1,4 +1,4 @@
-"""Sentences in every shape that callers have, and errors that name the row."""
+"""Sentences in every form that callers pass, and errors that name the row."""
 
 import re
 import warnings
@@ -14,7 +14,7 @@ SENTENCES = ["Live in the present.", "I will buy you a present."]
 
 
 class Column:
-    """A column of a table, as pandas has it: iterable, no sequence."""
+    """A column of a table as in pandas: iterable, but not a sequence."""
 
     def __init__(self, values: list[str]) -> None:
         self._values = values
@@ -24,7 +24,7 @@ class Column:
 
 
 class Table:
-    """A DataFrame: iterating over it gives the names of its columns."""
+    """A DataFrame: iterating over it yields the names of its columns."""
 
     columns = ("text", "label")
 
@@ -53,7 +53,7 @@ def test_one_string_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("sentences", "message"),
     [
         (None, "sentences is None (NoneType)"),
         (3.5, "sentences is 3.5 (float)"),
@@ -63,9 +63,9 @@ def test_one_string_is_one_sentence() -> None:
         (np.array([["a", "b"]]), "sentences is an array of shape (1, 2)"),
     ],
 )
-def test_what_is_no_list_of_sentences(given: Any, message: str) -> None:
+def test_other_types(sentences: Any, message: str) -> None:
     with pytest.raises(ElmoxError, match=re.escape(message)):
-        text_list(given)
+        text_list(sentences)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_examples(example: str) -> None:
     ]
 
 
-def test_wrapped_lines_go_on() -> None:
+def test_wrapped_lines_continue() -> None:
     text = "It was a dark\nand stormy night. It\nrained.\n\nThe end\r\n \r\nof it"
     assert split_sentences(text, wrapped=True) == [
         "It was a dark\nand stormy night.",

@@ -86,7 +86,7 @@ VARIANTS_DIFFER = [
     ("the 1960's", "the 1960 's", "the 1960's"),
 ]
 
-# What the pieces of the expression look for, so that random texts meet them.
+# What the pieces of the expression match, so that random texts contain it.
 SIGNS = "aAb.,-'’`\"10:/\\@&%$()_+=*#~!?…é日。 \u0301\u200d\U0001f3fd\0\r\n\t\u00a0\x1c"
 WORDS = "-- Mr e.g U.S n't 's www. http:// .com non- 'em cannot dont 5pm -LRB- :) \\/ Ph.D"
 nasty_texts = st.text() | st.lists(st.sampled_from([*SIGNS, *WORDS.split()])).map("".join)
@@ -115,7 +115,7 @@ def test_a_word_of_the_treebank_stays_whole_on_its_own(word: str) -> None:
 
 @pytest.mark.parametrize("name", [*VARIANTS, "whitespace"])
 @given(text=nasty_texts)
-def test_every_character_but_white_space_is_in_one_token(name: str, text: str) -> None:
+def test_every_character_except_white_space_is_in_one_token(name: str, text: str) -> None:
     tokens = get_tokenizer(name)(text)
     assert "".join(tokens) == "".join(text.split())
     assert all(token and not any(map(str.isspace, token)) for token in tokens)
@@ -153,7 +153,7 @@ def test_an_unknown_name_lists_the_legal_ones(name: str) -> None:
         get_tokenizer(name)
 
 
-def test_missing_spacy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_spacy_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)  # makes `import spacy` fail
     with pytest.raises(ElmoxError, match=r"pip install 'elmox\[spacy\]'"):
         get_tokenizer("spacy:de")

@@ -1,4 +1,4 @@
-"""Vocabularies: ids in file order, and what happens to unknown words."""
+"""Vocabularies: ids in file order, unknown words, files."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from elmox import ElmoxError
 from elmox.text.vocab import Vocab, read_vocab
 
 
-def test_ids_are_places_and_unknown_words_share_one() -> None:
+def test_ids_are_positions_and_unknown_words_share_one() -> None:
     vocab = Vocab(["<S>", "</S>", "<UNK>", "the"])
     assert vocab.ids(["the", "nobody", "<S>"]).tolist() == [3, 2, 0]
 

@@ -1,1 +1,1 @@
-"""How fast this machine is: the verbs of `elmox bench`, each beside its floor and its peers."""
+"""The measurements of `elmox bench`, each next to its floor and its peers."""

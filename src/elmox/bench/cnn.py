@@ -1,8 +1,8 @@
 """`elmox bench cnn`: distinct words through character CNN, highways and projection.
 
-Trimmed, a word costs only the slots that decide about it; with all slots every word costs what the
-longest would. Training in bfloat16 keeps its weights in float32, as the trainer does; reading has
-them in its own precision.
+Trimmed, a word costs only the slots that can change its vector; with all slots every word costs as
+much as the longest. Training in bfloat16 keeps its weights in float32, as the trainer does;
+inference has them in its own precision.
 """
 
 import copy
@@ -18,12 +18,12 @@ from tqdm import tqdm
 
 from elmox.bench.floor import ProductRate, product_rate, word_work
 from elmox.bench.peers import Notes, gradients_of, plain_kernels
-from elmox.bench.table import Column, Report, milliseconds
+from elmox.bench.table import Column, Report, milliseconds, speed, speed_columns
 from elmox.bench.timing import Works, median_seconds
 from elmox.config import PRESETS, ElmoConfig
 from elmox.errors import Argument
 from elmox.io.memory import memory_explained
-from elmox.kernels.paths import like, reads_by_table, word_reading_path, word_training_path
+from elmox.kernels.paths import like, uses_table, word_inference_path, word_training_path
 from elmox.model.init import random_bilm
 from elmox.model.token_encoder import TokenEncoder
 from elmox.text.words import WordIndexer, WordTable
@@ -31,13 +31,13 @@ from elmox.text.words import WordIndexer, WordTable
 
 @dataclass(frozen=True)
 class CnnCases:
-    """What to measure.
+    """The cases to measure.
 
     Attributes:
         size: small, medium or original.
-        words: what is spelled.
-        num_distinct: how many of them are distinct.
-        repeats: of which the median counts.
+        words: the words to encode.
+        num_distinct: number of distinct words among them.
+        repeats: number of runs; the median counts.
     """
 
     size: str
@@ -47,14 +47,14 @@ class CnnCases:
 
 
 def default_num_words(device: torch.device) -> int:
-    """About those of a large training step on a GPU; on a CPU what takes seconds."""
+    """Return the words of a large training step on a GPU; on a CPU, what takes seconds."""
     return 16_384 if device.type == "cuda" else 256
 
 
 def bench_cnn(
     cases: CnnCases, device: torch.device, dtype: torch.dtype, show_progress_bar: bool = False
 ) -> Report:
-    """Measure reading and training, trimmed and with all slots."""
+    """Measure inference and training, trimmed and with all slots."""
     config = PRESETS[cases.size]
     assert config.char_cnn is not None
     rate, notes = product_rate(device, dtype), Notes()
@@ -75,14 +75,12 @@ def bench_cnn(
         f"{config.char_cnn.num_highways} highways, projection {config.lstm.projection_dim}",
         "words": f"{len(cases.words):,} ({cases.num_distinct:,} distinct), "
         f"{trimmed.spelling.lengths.mean():.1f} slots used of {config.char_cnn.max_characters}",
-        "path_of_forward": word_reading_path(tensor),
+        "path_of_forward": word_inference_path(tensor),
         "path_of_training": word_training_path(tensor),
         "median_of": cases.repeats,
     }
-    if reads_by_table(tensor):
-        notes.add(
-            "looked up, a window is a sum of rows of a table: so the floor of forward has it."
-        )
+    if uses_table(tensor):
+        notes.add("the floor of forward counts a window as a sum of table rows.")
     title = "Words through character CNN, highways and projection"
     return Report("cnn", title, device, rate, facts, _COLUMNS, rows, notes)
 
@@ -90,10 +88,7 @@ def bench_cnn(
 _COLUMNS = [
     Column("slots", "slots"),
     Column("work", "work"),
-    milliseconds("seconds", "elmox"),
-    Column("words_per_second", "words/s", ",.0f"),
-    milliseconds("floor_seconds", "floor"),
-    Column("share", "share of the floor", ".0%"),
+    *speed_columns("words"),
     milliseconds("plain_seconds", "plain torch"),
     Column("plain_ratio", "plain torch / elmox", ".2f"),
 ]
@@ -110,27 +105,24 @@ def _measure(
     assert table.spelling is not None
     lengths, is_training = table.spelling.lengths, work == "training"
     counted = word_work(encoders.config, lengths)
-    by_table = reads_by_table(like(encoders.device, encoders.dtype))
-    floor = rate.seconds(counted.training if is_training else counted.reading(by_table))
+    by_table = uses_table(like(encoders.device, encoders.dtype))
+    floor = rate.seconds(counted.training if is_training else counted.inference(by_table))
 
     def seconds(works: Works) -> float:
         chosen = works.training if is_training else works.forward
         return median_seconds(chosen, encoders.device, repeats)
 
-    own = seconds(encoders.chosen(table))
+    elmox = seconds(encoders.chosen(table))
     plain = notes.attempt("plain torch", lambda: seconds(encoders.plain(table)))
     return {
-        "seconds": own,
-        "words_per_second": len(lengths) / own,
-        "floor_seconds": floor,
-        "share": floor / own,
+        **speed("words", len(lengths), elmox, floor),
         "plain_seconds": plain,
-        "plain_ratio": None if plain is None else plain / own,
+        "plain_ratio": None if plain is None else plain / elmox,
     }
 
 
 def _all_slots(table: WordTable) -> WordTable:
-    """The same words as if each were as long as can be."""
+    """Return the same words as if each used all slots."""
     assert table.spelling is not None
     ids, lengths = table.spelling
     spelling = table.spelling._replace(lengths=np.full_like(lengths, ids.shape[1]))
@@ -138,22 +130,22 @@ def _all_slots(table: WordTable) -> WordTable:
 
 
 class _Encoders:
-    """A token encoder with random weights, to read with and to train."""
+    """A token encoder with random weights, for inference and for training."""
 
     def __init__(self, config: ElmoConfig, device: torch.device, dtype: torch.dtype) -> None:
         self.config, self.device, self.dtype = config, device, dtype
         small = replace(config, lstm=replace(config.lstm, cell_dim=8, num_layers=1))
         self._trained = random_bilm(small).token_encoder.to(device)
-        self._read = copy.deepcopy(self._trained).to(dtype)
+        self._frozen = copy.deepcopy(self._trained).to(dtype)
         self._upstream: Tensor | None = None
 
     def chosen(self, table: WordTable) -> Works:
-        """As elmox does it."""
+        """Return the work by the path that elmox chooses."""
         return self._works(lambda encoder: cast(Tensor, encoder(table)), nullcontext)
 
     def plain(self, table: WordTable) -> Works:
-        """As torch does it: convolutions (cuDNN's on a GPU), max, highways, one by one."""
-        return self._works(lambda encoder: _plainly(encoder, table), plain_kernels)
+        """Return the work by torch's operations: convolutions (cuDNN on a GPU), max, highways."""
+        return self._works(lambda encoder: _encode_plainly(encoder, table), plain_kernels)
 
     def _works(
         self,
@@ -162,7 +154,7 @@ class _Encoders:
     ) -> Works:
         def forward() -> None:
             with kernels(), torch.no_grad():
-                encode(self._read)
+                encode(self._frozen)
 
         def training() -> None:
             low = self.dtype is torch.bfloat16
@@ -176,8 +168,8 @@ class _Encoders:
         return Works(forward, training)
 
 
-def _plainly(encoder: TokenEncoder, table: WordTable) -> Tensor:
-    """The encoder without its fast ways."""
+def _encode_plainly(encoder: TokenEncoder, table: WordTable) -> Tensor:
+    """Run the encoder without its fast paths."""
     assert table.spelling is not None
     assert encoder.char_cnn is not None
     assert encoder.projection is not None

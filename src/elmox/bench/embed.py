@@ -1,8 +1,8 @@
 """`elmox bench embed`: tokens per second from lists of words to vectors, and to a file of them.
 
-The floor of a token counts the boundaries of its sentence; that of the cold cache also the distinct
-words. A file's floor is the longer of arithmetic and writing: the same number of bytes written
-plainly, from front to back, with a sync as often as `embed_file` has one.
+The floor of a token includes the boundaries of its sentence; with a cold cache also the distinct
+words. The floor of a file is the longer of arithmetic and writing, where writing is the same number
+of bytes written sequentially, with a sync as often as `embed_file` has one.
 """
 
 import os
@@ -16,10 +16,10 @@ from typing import Any, cast
 from elmox.bench.allennlp import AllenNlp
 from elmox.bench.floor import ProductRate, lstm_work, product_rate, word_work
 from elmox.bench.peers import Notes
-from elmox.bench.table import Column, Report, milliseconds
+from elmox.bench.table import Column, Report, speed, speed_columns
 from elmox.bench.timing import Work, wall_seconds
 from elmox.elmo import Elmo
-from elmox.kernels.paths import like, reading_path, reads_by_table, word_reading_path
+from elmox.kernels.paths import inference_path, like, uses_table, word_inference_path
 from elmox.model.lstm import LstmLayer
 from elmox.pretrained.ai2 import write_ai2
 from elmox.vectors.embed import default_part_bytes, embed_file
@@ -27,22 +27,22 @@ from elmox.vectors.files import Format
 
 Sentences = list[list[str]]
 
-PEER_BATCH = 64  # sentences that AllenNLP reads at a time
-MOST_ALONE = 100  # sentences that are embedded one at a time
+PEER_BATCH = 64  # sentences per batch of AllenNLP
+MAX_SINGLE = 100  # sentences that are embedded one at a time
 FILES: dict[Format, str] = {"hdf5": "out.hdf5", "npy": "out", "parquet": "out.parquet"}
 
 
 @dataclass(frozen=True)
 class EmbedCases:
-    """What to measure.
+    """The cases to measure.
 
     Attributes:
-        sentences: tokenized ones.
-        repeats: of which the median counts.
-        one_at_a_time: also sentence by sentence.
-        file: also to a file of this format.
-        folder: where that file is made, and removed again.
-        peers: beside AllenNLP, if it is installed.
+        sentences: tokenized sentences.
+        repeats: number of runs; the median counts.
+        one_at_a_time: also measure sentence by sentence.
+        file: also write a file of this format.
+        folder: directory of that file, which is removed again.
+        peers: also measure AllenNLP, if it is installed.
     """
 
     sentences: Sentences
@@ -65,19 +65,19 @@ def bench_embed(elmo: Elmo, cases: EmbedCases) -> Report:
     if cases.file is not None:
         rows += bench.to_file(cases.file)
         every = default_part_bytes(elmo) >> 20
-        notes.add(f"plain write is as many bytes of noise, with a sync every {every} MB.")
+        notes.add(f"plain write: as many random bytes, with a sync every {every} MB.")
     if cases.peers:
         for row in notes.attempt("AllenNLP", bench.allennlp) or []:
             ratio = rows[0]["tokens_per_second"] / row["tokens_per_second"]
             rows.append({**row, "cold_ratio": ratio})
-            notes.add(f"AllenNLP computes in float32, {PEER_BATCH} sentences at a time.")
-    notes.add("cold and warm are the word cache, empty and filled; elmox gives all layers.")
+            notes.add(f"AllenNLP computes in float32, {PEER_BATCH} sentences per batch.")
+    notes.add("cold, warm: with an empty and a filled word cache; elmox returns all layers.")
     facts = {
         "model": elmo.description,
         "sentences": len(cases.sentences),
         "tokens": sum(map(len, cases.sentences)),
         "distinct_words": len({word for sentence in cases.sentences for word in sentence}),
-        "path_of_words": word_reading_path(like(elmo.device, elmo.dtype)),
+        "path_of_words": word_inference_path(like(elmo.device, elmo.dtype)),
         "path_of_LSTMs": bench.path(),
         "median_of": cases.repeats,
     }
@@ -88,10 +88,7 @@ def bench_embed(elmo: Elmo, cases: EmbedCases) -> Report:
 _COLUMNS = [
     Column("way", "way"),
     Column("tokens", "tokens", ","),
-    milliseconds("seconds", "time"),
-    Column("tokens_per_second", "tokens/s", ",.0f"),
-    milliseconds("floor_seconds", "floor"),
-    Column("share", "share of the floor", ".0%"),
+    *speed_columns("tokens", "time"),
     Column("bytes", "MB written", ",.1f", 1e-6),
     Column("bytes_per_second", "MB/s", ",.0f", 1e-6),
     Column("cold_ratio", "elmox cold / this", ".2f"),
@@ -99,7 +96,7 @@ _COLUMNS = [
 
 
 class _Embedding:
-    """A model, sentences, and what it takes to embed them."""
+    """A model and sentences, and the measurements on them."""
 
     def __init__(
         self, elmo: Elmo, cases: EmbedCases, rate: ProductRate, word_rate: ProductRate
@@ -108,18 +105,18 @@ class _Embedding:
         self._rate, self._word_rate = rate, word_rate
 
     def path(self) -> str:
-        """What elmox chooses for the LSTMs, in words."""
+        """Return a description of the path that elmox chooses for the LSTMs."""
         layer = cast(LstmLayer, self._elmo.reader.bilm.lstm[0])
-        return reading_path(like(self._elmo.device, self._elmo.dtype), layer.weights())
+        return inference_path(like(self._elmo.device, self._elmo.dtype), layer.weights())
 
     def cold_and_warm(self) -> list[dict[str, Any]]:
-        """All sentences at once, twice: with an empty word cache, then with a filled one."""
+        """Measure all sentences at once: with an empty word cache, then with a filled one."""
         sentences, elmo = self._cases.sentences, self._elmo
 
         def run() -> None:
             elmo.encode_tokens(sentences, layers="all")
 
-        run()  # what is compiled or laid out once
+        run()  # kernels are compiled and weights packed once
         cold, warm = [], []
         for _ in range(self._cases.repeats):
             elmo.reader.cache.clear()
@@ -131,8 +128,8 @@ class _Embedding:
         ]
 
     def one_at_a_time(self) -> dict[str, Any]:
-        """Sentence by sentence, as a service meets them; the word cache is filled."""
-        sentences = self._cases.sentences[:MOST_ALONE]
+        """Measure sentence by sentence, as in a service; the word cache is filled."""
+        sentences = self._cases.sentences[:MAX_SINGLE]
 
         def run() -> None:
             for sentence in sentences:
@@ -144,7 +141,7 @@ class _Embedding:
         return self._row("one at a time, warm", sentences, median(times), floor)
 
     def to_file(self, format: Format) -> list[dict[str, Any]]:
-        """Text file to vector file, once; then as many bytes written plainly."""
+        """Measure text file to vector file, once; then writing as many bytes."""
         with tempfile.TemporaryDirectory(dir=self._cases.folder) as name:
             folder = Path(name)
             text, output = folder / "text.txt", folder / FILES[format]
@@ -167,7 +164,7 @@ class _Embedding:
         ]
 
     def allennlp(self) -> list[dict[str, Any]]:
-        """AllenNLP's module on the same weights, in float32."""
+        """Measure AllenNLP's module on the same weights, in float32."""
         sentences = self._cases.sentences
         with tempfile.TemporaryDirectory() as name:
             weights = Path(name) / "weights.hdf5"
@@ -176,11 +173,11 @@ class _Embedding:
             options = write_ai2(replace(model, tensors=tensors, softmax=None), weights)
             peer = AllenNlp(weights, options, self._elmo.device)
         rows = []
-        for way, given in (
+        for way, ordered in (
             ("AllenNLP, text order", sentences),
             ("AllenNLP, sorted by length", sorted(sentences, key=len)),
         ):
-            batches = [given[i : i + PEER_BATCH] for i in range(0, len(given), PEER_BATCH)]
+            batches = [ordered[i : i + PEER_BATCH] for i in range(0, len(ordered), PEER_BATCH)]
             times = [self._seconds(lambda b=batches: peer.run(b))  # type: ignore[misc]
                      for _ in range(self._cases.repeats)]  # fmt: skip
             rows.append(self._row(way, sentences, median(times), None))
@@ -191,16 +188,16 @@ class _Embedding:
 
     def _floor(self, sentences: Sentences, cold: bool) -> float:
         config, reader = self._elmo.config, self._elmo.reader
-        num_places = sum(len(sentence) + 2 for sentence in sentences)
-        lstms = self._rate.seconds(num_places * config.lstm.num_layers * lstm_work(config.lstm))
+        num_positions = sum(len(sentence) + 2 for sentence in sentences)
+        lstms = self._rate.seconds(num_positions * config.lstm.num_layers * lstm_work(config.lstm))
         if not cold:
             return lstms
         words = {word for sentence in sentences for word in sentence}
         table = reader.indexer([*words, reader.indexer.begin, reader.indexer.end])
         lengths = table.ids if table.spelling is None else table.spelling.lengths
         assert lengths is not None
-        by_table = reads_by_table(like(self._elmo.device, self._elmo.dtype))
-        return lstms + self._word_rate.seconds(word_work(config, lengths).reading(by_table))
+        by_table = uses_table(like(self._elmo.device, self._elmo.dtype))
+        return lstms + self._word_rate.seconds(word_work(config, lengths).inference(by_table))
 
     def _row(
         self, way: str, sentences: Sequence[Sequence[str]], seconds: float, floor: float | None
@@ -209,16 +206,12 @@ class _Embedding:
         return {
             "way": way,
             "tokens": num_tokens,
-            "seconds": seconds,
-            "tokens_per_second": num_tokens / seconds,
-            "floor_seconds": floor,
-            "share": None if floor is None else floor / seconds,
+            **speed("tokens", num_tokens, seconds, floor),
         }
 
 
 def _write_plainly(path: Path, num_bytes: int, every: int) -> None:
-    """From front to back, with a sync every so many bytes and at the end; noise, which nothing
-    compresses.
+    """Write random bytes sequentially, with a sync every so many bytes and at the end.
 
     The pieces are small enough to stay in a processor's cache.
     """

@@ -1,19 +1,20 @@
 """The floor: the least time that a piece of work can take on a machine.
 
-It counts the multiplications that the network cannot do without, at the rate at which this machine
-multiplied two large matrices in the same run. What it leaves out (gates, memory traffic, launches,
-text) is what the share of the floor shows. Letters: C cells, P projection, D directions, E the
-width of a character, F filters in all, w taps and n filters of a bank.
+The floor counts the multiplications that the network cannot avoid, at the rate at which this
+machine multiplied two large matrices in the same run. The share of the floor shows the cost of
+everything else: gates, memory traffic, launches, text. Letters: C cells, P projection, D
+directions, E the width of a character, F filters in all, w taps and n filters of a bank.
 
-| of | multiply-adds, forward |
+| unit | multiply-adds, forward |
 |---|---|
 | a token in an LSTM layer | D (4CP + 4CP + CP): input, state, projection |
-| a distinct word | w n E for every window of every bank; 2FF a highway; FP |
-| a token in the softmax | D P for every class it is scored against |
+| a distinct word | w n E per window of each bank; 2FF per highway; FP |
+| a token in the softmax | D P per class it is scored against |
 
-Training is three times that: a product forward has two behind it, for its input and its weights.
-Only the convolutions are different: of all windows of a filter one won, and the others have no
-gradient. Nor does a word need all windows: one of padding alone stands for all of them.
+Training is three times that: each forward product has two in the backward pass, for its input and
+its weights. Only the convolutions differ: of all windows of a filter one is the maximum, and the
+others have no gradient. A word does not need all windows either: one window of padding is as good
+as many.
 """
 
 from dataclasses import dataclass
@@ -28,18 +29,18 @@ from elmox.config import ElmoConfig, LstmConfig
 from elmox.kernels.linear.cpu_int8 import Int8Linear
 from elmox.model.softmax import AdaptiveSoftmax
 
-SIDE = {"cuda": 8192, "cpu": 2048}  # of the matrices: large enough for a machine's best
+SIDE = {"cuda": 8192, "cpu": 2048}  # of the matrices: large enough for the best rate
 REPEATS = {"cuda": 9, "cpu": 3}
 
 
 @dataclass(frozen=True)
 class ProductRate:
-    """How fast this machine multiplies two square matrices.
+    """The rate at which this machine multiplies two square matrices.
 
     Attributes:
-        flops: floating-point operations a second, two for a multiply-add.
-        side: of the matrices.
-        dtype: their precision.
+        flops: floating-point operations per second, two for a multiply-add.
+        side: rows and columns of the matrices.
+        dtype: their data type.
     """
 
     flops: float
@@ -47,7 +48,7 @@ class ProductRate:
     dtype: str
 
     def seconds(self, multiply_adds: float) -> float:
-        """The floor of so many multiply-adds."""
+        """Return the floor of a number of multiply-adds, in seconds."""
         return 2 * multiply_adds / self.flops
 
     def __str__(self) -> str:
@@ -62,8 +63,8 @@ class WordWork:
     """Multiply-adds of some distinct words.
 
     Attributes:
-        convolutions: the windows that decide about the maxima.
-        winners: one window for every filter and word.
+        convolutions: the windows that can be maxima.
+        winners: one window per filter and word.
         dense: highways and projection.
         embedding_dim: E.
     """
@@ -73,38 +74,38 @@ class WordWork:
     dense: int
     embedding_dim: int
 
-    def reading(self, by_table: bool) -> float:
-        """Forward. By a table of all characters and taps, a window is w sums of n numbers."""
+    def inference(self, by_table: bool) -> float:
+        """Return the forward work. With a table of sums, a window is w additions of n numbers."""
         return self.convolutions / (self.embedding_dim if by_table else 1) + self.dense
 
     @property
     def training(self) -> float:
-        """Forward and back."""
+        """The work of the forward and the backward pass."""
         return self.convolutions + 2 * self.winners + 3 * self.dense
 
 
 def product_rate(device: torch.device, dtype: torch.dtype) -> ProductRate:
-    """Measure it: the median of some products. Those of int8 are elmox's own, on a CPU."""
+    """Measure the rate: the median of several products. int8 products are elmox's own."""
     side, repeats = SIDE.get(device.type, 2048), REPEATS.get(device.type, 3)
     left, right = (torch.randn(side, side, device=device) for _ in range(2))
     product = Int8Linear(right) if dtype == torch.int8 else partial(torch.mm, right.to(dtype))
-    given = left if dtype == torch.int8 else left.to(dtype)
-    seconds = median_seconds(lambda: product(given), device, repeats)
+    factor = left if dtype == torch.int8 else left.to(dtype)
+    seconds = median_seconds(lambda: product(factor), device, repeats)
     return ProductRate(2 * side**3 / seconds, side, str(dtype).removeprefix("torch."))
 
 
 def lstm_work(lstm: LstmConfig) -> int:
-    """Multiply-adds of a token in one layer, all directions, forward."""
+    """Return the multiply-adds of a token in one layer, all directions, forward."""
     products = 9 if lstm.has_projection else 8
     return lstm.num_directions * products * lstm.cell_dim * lstm.projection_dim
 
 
 def word_work(config: ElmoConfig, lengths: NDArray[np.int64]) -> WordWork:
-    """Multiply-adds of distinct words.
+    """Return the multiply-adds of distinct words.
 
     Args:
         config: the network.
-        lengths: (U,) used slots of each word, word marks counted.
+        lengths: (U,) used slots of each word, word marks included.
     """
     num_words, char_cnn = len(lengths), config.char_cnn
     dense = config.encoder_dim * config.lstm.projection_dim if config.token_projection else 0
@@ -113,15 +114,15 @@ def word_work(config: ElmoConfig, lengths: NDArray[np.int64]) -> WordWork:
     dense += char_cnn.num_highways * 2 * char_cnn.num_filters**2
     convolutions = winners = 0
     for width, count in char_cnn.filters:
-        a_window = width * count * char_cnn.embedding_dim
+        per_window = width * count * char_cnn.embedding_dim
         windows = np.minimum(char_cnn.max_characters - width, lengths) + 1
-        convolutions += a_window * int(windows.sum())
-        winners += a_window * num_words
+        convolutions += per_window * int(windows.sum())
+        winners += per_window * num_words
     return WordWork(convolutions, winners, num_words * dense, char_cnn.embedding_dim)
 
 
 def adaptive_work(softmax: AdaptiveSoftmax, targets: NDArray[np.int64]) -> int:
-    """Multiply-adds of an adaptive softmax: its head for all, a cluster for its own targets."""
+    """Return the multiply-adds of an adaptive softmax: its head for all, clusters for theirs."""
     layer = softmax.layer
     work = targets.size * layer.head.weight.numel()
     bounds = zip(layer.cutoffs[:-1], layer.cutoffs[1:], layer.tail, strict=True)

@@ -1,8 +1,8 @@
 """`elmox bench lstm`: one layer, both directions, clipped and projected, next to torch's own.
 
-"Reading" embeds text, whose rows end at any step (`kernels/lstm/plain.py` and its faster versions).
-"Forward" and "training" run full rows (`kernels/lstm/plain_rows.py`). All sides compute in the same
-precision, weights included.
+"Inference" is the path of embedding text, whose rows end at any step (`kernels/lstm/plain.py` and
+its faster versions). "Forward" and "training" run full rows (`kernels/lstm/plain_rows.py`). All
+contestants compute in the same precision, weights included.
 
 Shapes: D directions, T steps, B rows, P projection, C cells.
 """
@@ -18,32 +18,32 @@ from tqdm import tqdm
 
 from elmox.bench.floor import ProductRate, lstm_work, product_rate
 from elmox.bench.peers import Notes, compiled_lstm, gradients_of, plain_kernels, torch_lstm
-from elmox.bench.table import Column, Report, milliseconds
+from elmox.bench.table import Column, Report, milliseconds, speed, speed_columns
 from elmox.bench.timing import Work, Works, median_seconds
 from elmox.config import PRESETS, LstmConfig
 from elmox.errors import Argument
 from elmox.io.memory import memory_explained
 from elmox.kernels.lstm.dispatch import lstm_kernel, lstm_rows
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel, LstmWeights
-from elmox.kernels.paths import reading_path, training_path
+from elmox.kernels.paths import inference_path, training_path
 
-# Of a training pass, two products are on the way back.
-PRODUCTS = {"reading": 1, "forward": 1, "training": 3}
+# A training pass has two more products, in the backward pass.
+PRODUCTS = {"inference": 1, "forward": 1, "training": 3}
 
 _TOO_MANY = "{} rows of {} steps are too many: lower {} or {}"
 
 
 @dataclass(frozen=True)
 class LstmCases:
-    """What to measure.
+    """The cases to measure.
 
     Attributes:
         size: small, medium or original.
         rows: numbers of rows.
         steps: numbers of steps, each with each number of rows.
-        repeats: of which the median counts.
-        compile: torch.compile too, which takes minutes.
-        peers: torch's own LSTM too.
+        repeats: number of runs; the median counts.
+        compile: also measure torch.compile, which takes minutes.
+        peers: also measure torch's own LSTM.
     """
 
     size: str
@@ -55,7 +55,7 @@ class LstmCases:
 
 
 def default_cases(device: torch.device) -> LstmCases:
-    """On a GPU the original size as it is trained; on a CPU what takes a few seconds."""
+    """Return the original size in training shapes on a GPU; on a CPU, what takes seconds."""
     if device.type == "cuda":
         return LstmCases("original", (128, 512, 1024, 2048), (20, 64), repeats=9)
     return LstmCases("small", (32, 128), (20,), repeats=3)
@@ -67,25 +67,25 @@ def bench_lstm(
     """Measure all cases."""
     config = PRESETS[cases.size].lstm
     rate, notes = product_rate(device, dtype), Notes()
-    found: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     shapes = [(rows, steps) for steps in cases.steps for rows in cases.rows]
     for rows, steps in tqdm(shapes, unit="shape", disable=not show_progress_bar):
         with memory_explained(_TOO_MANY, rows, steps, Argument("rows"), Argument("steps")):
-            found += _measure(_Layer(config, rows, steps, device, dtype), rate, cases, notes)
+            table += _measure(_Layer(config, rows, steps, device, dtype), rate, cases, notes)
     layer = _Layer(config, 1, 1, device, dtype)
     facts = {
         "layer": f"{cases.size}: {config.cell_dim} cells, projection {config.projection_dim}, "
         f"{config.num_directions} directions, clipped at {config.cell_clip:g}",
-        "path_of_reading": reading_path(layer.inputs, layer.weights),
+        "path_of_inference": inference_path(layer.inputs, layer.weights),
         "path_of_forward_and_training": training_path(layer.inputs, layer.weights),
         "median_of": cases.repeats,
     }
     peer = "cuDNN" if device.type == "cuda" else "nn.LSTM"
-    notes.add("plain torch is batched products in reading, else ELMOX_KERNELS=torch.")
+    notes.add("plain torch: batched products in inference, otherwise ELMOX_KERNELS=torch.")
     if cases.peers:
-        notes.add(f"{peer} is torch.nn.LSTM(proj_size), one for each direction, without clipping.")
+        notes.add(f"{peer}: torch.nn.LSTM(proj_size), one per direction, without clipping.")
     title = "One LSTM layer, both directions"
-    return Report("lstm", title, device, rate, facts, _columns(peer, cases), found, notes)
+    return Report("lstm", title, device, rate, facts, _columns(peer, cases), table, notes)
 
 
 def _columns(peer: str, cases: LstmCases) -> list[Column]:
@@ -95,10 +95,7 @@ def _columns(peer: str, cases: LstmCases) -> list[Column]:
         Column("rows", "rows"),
         Column("steps", "steps"),
         Column("work", "work"),
-        milliseconds("seconds", "elmox"),
-        Column("tokens_per_second", "tokens/s", ",.0f"),
-        milliseconds("floor_seconds", "floor"),
-        Column("share", "share of the floor", ".0%"),
+        *speed_columns("tokens"),
         milliseconds("plain_seconds", "plain torch"),
         *(compiled if cases.compile else []),
         *(peers if cases.peers else []),
@@ -108,7 +105,7 @@ def _columns(peer: str, cases: LstmCases) -> list[Column]:
 def _measure(
     layer: "_Layer", rate: ProductRate, cases: LstmCases, notes: Notes
 ) -> list[dict[str, Any]]:
-    """The rows of the table for one shape."""
+    """Return the rows of the table for one shape."""
     peer_of = (layer.config, layer.inputs, layer.upstream)
     others: dict[str, tuple[str, Callable[[], dict[str, Work]]]] = {
         "plain_seconds": ("plain torch", layer.plain)
@@ -128,10 +125,7 @@ def _measure(
             "rows": layer.num_rows,
             "steps": layer.num_steps,
             "work": work,
-            "seconds": seconds,
-            "tokens_per_second": num_tokens / seconds,
-            "floor_seconds": floor,
-            "share": floor / seconds,
+            **speed("tokens", num_tokens, seconds, floor),
         }
         for key, (name, works) in made.items():
             measure = None if works is None else partial(_seconds, works[work], layer, cases)
@@ -142,9 +136,9 @@ def _measure(
 
 
 def _by_name(make: Callable[[], Works]) -> dict[str, Work]:
-    """A peer has one way forward, whoever asks for it."""
+    """Return the work by the table's names; a peer has one forward pass for two of them."""
     works = make()
-    return {"reading": works.forward, "forward": works.forward, "training": works.training}
+    return {"inference": works.forward, "forward": works.forward, "training": works.training}
 
 
 def _seconds(work: Work, layer: "_Layer", cases: LstmCases) -> float:
@@ -152,7 +146,7 @@ def _seconds(work: Work, layer: "_Layer", cases: LstmCases) -> float:
 
 
 class _Layer:
-    """A layer with random weights, and something for it to read."""
+    """A layer with random weights, and inputs for it."""
 
     def __init__(
         self, config: LstmConfig, rows: int, steps: int, device: torch.device, dtype: torch.dtype
@@ -179,35 +173,35 @@ class _Layer:
         self._cell = torch.zeros(num, rows, cells, device=device)
 
     def chosen(self) -> dict[str, Work]:
-        """By the paths that elmox chooses here."""
-        reading = self._reading(lstm_kernel)
-        return {"reading": reading, "forward": self._forward, "training": self._train}
+        """Return the work by the paths that elmox chooses here."""
+        inference = self._inference(lstm_kernel)
+        return {"inference": inference, "forward": self._forward, "training": self._train}
 
     def plain(self) -> dict[str, Work]:
-        """By those that run everywhere."""
+        """Return the work by the paths that run everywhere."""
 
         def plainly(work: Callable[[], object]) -> None:
             with plain_kernels():
                 work()
 
         return {
-            "reading": self._reading(BatchedLstm),
+            "inference": self._inference(BatchedLstm),
             "forward": partial(plainly, self._forward),
             "training": partial(plainly, self._train),
         }
 
-    def _reading(self, kernel_of: Callable[[LstmWeights], LstmKernel]) -> Callable[[], Tensor]:
+    def _inference(self, kernel_of: Callable[[LstmWeights], LstmKernel]) -> Callable[[], Tensor]:
         with torch.no_grad():
             kernel = kernel_of(self.weights)
         inputs = self.inputs.detach().flatten(1, 2)
         hidden, cell = self._hidden.clone(), self._cell.to(inputs.dtype, copy=True)
         sizes = [self.num_rows] * self.num_steps
 
-        def read() -> Tensor:
+        def infer() -> Tensor:
             with torch.no_grad():
                 return kernel(inputs, sizes, hidden, cell)
 
-        return read
+        return infer
 
     @torch.no_grad()
     def _forward(self) -> None:
@@ -220,7 +214,7 @@ class _Layer:
         gradients_of([self._run()], [self.inputs, *tensors], [self.upstream])
 
     def _run(self) -> Tensor:
-        """Full rows, all steps."""
+        """Run full rows, all steps."""
         w = self.weights
         tensors = (w.input_weight, w.recurrent_weight, w.bias, w.projection)
         clips = (w.cell_clip, w.proj_clip)

@@ -1,4 +1,4 @@
-"""The machine and the versions that a figure belongs to."""
+"""The machine and the versions of a measurement."""
 
 import platform
 from importlib import metadata
@@ -11,7 +11,7 @@ from elmox import __version__
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:
-    """What a reader needs to know to compare: hardware, versions, threads."""
+    """Return hardware, versions and threads."""
     facts: dict[str, Any] = {
         "device": str(device),
         "cpu": cpu_name(),
@@ -29,7 +29,7 @@ def machine_facts(device: torch.device) -> dict[str, Any]:
 
 
 def machine_line(facts: dict[str, Any]) -> str:
-    """The same as a sentence."""
+    """Return the facts as one line."""
     names = [facts["gpu"]] if "gpu" in facts else []
     names += [f"{facts['cpu']}, {facts['threads']} threads"]
     for name in ("elmox", "torch", "triton", "cuda", "cudnn", "python"):
@@ -39,7 +39,7 @@ def machine_line(facts: dict[str, Any]) -> str:
 
 
 def cpu_name() -> str:
-    """The processor, as the system names it."""
+    """Return the processor's name."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,7 +1,7 @@
-"""What else is installed and does the same work: torch's own LSTM (cuDNN on a GPU), torch.compile.
+"""Peers that do the same work: torch's own LSTM (cuDNN on a GPU), torch.compile.
 
-A peer that is not there, or that cannot do it, leaves a dash in the table and a note below it.
-AllenNLP's module is in `allennlp.py`.
+A peer that is missing or fails leaves a dash in the table and a note below it. AllenNLP's module is
+in `allennlp.py`.
 """
 
 import os
@@ -26,17 +26,17 @@ class Notes(list[str]):
     """Lines below a table, each of them once."""
 
     def add(self, note: str) -> None:
-        """Log something, unless it has been said."""
+        """Append a line, unless it is there already."""
         if note not in self:
             self.append(note)
 
     def attempt(self, name: str, measure: Callable[[], T]) -> T | None:
-        """What a measurement finds; None and a note where it cannot be made."""
+        """Return the result of a measurement; None and a note if it fails."""
         try:
-            with warnings.catch_warnings():  # a peer's own are not for our users
+            with warnings.catch_warnings():  # users cannot act on a peer's warnings
                 warnings.simplefilter("ignore")
                 return measure()
-        except (RuntimeError, ImportError, ElmoxError) as error:  # out of memory too
+        except (RuntimeError, ImportError, ElmoxError) as error:  # includes out of memory
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             self.add(f"{name} is missing: {reason}")
             return None
@@ -44,7 +44,7 @@ class Notes(list[str]):
 
 @contextmanager
 def plain_kernels() -> Iterator[None]:
-    """Plain torch in place of elmox's kernels, for a while."""
+    """Run plain torch instead of elmox's kernels inside."""
     before = os.environ.get(FORCE)
     os.environ[FORCE] = "torch"
     try:
@@ -56,17 +56,17 @@ def plain_kernels() -> Iterator[None]:
 
 
 def gradients_of(
-    outputs: Sequence[Tensor], wanted: Sequence[Tensor], upstream: Sequence[Tensor]
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], upstream: Sequence[Tensor]
 ) -> None:
-    """A whole way back, without adding to gradients that are there."""
-    torch.autograd.grad(outputs, wanted, upstream)
+    """Run a whole backward pass, without adding to existing gradients."""
+    torch.autograd.grad(outputs, inputs, upstream)
 
 
 def torch_lstm(config: LstmConfig, inputs: Tensor, upstream: Tensor) -> Works:
-    """`torch.nn.LSTM(proj_size=...)`, one for each direction; torch offers it no clipping.
+    """Return the work of `torch.nn.LSTM(proj_size=...)`, one per direction, which cannot clip.
 
     Args:
-        config: of the layer.
+        config: sizes of the layer.
         inputs: (D, T, B, P).
         upstream: (D, T, B, P), the gradient of its outputs.
     """
@@ -76,40 +76,41 @@ def torch_lstm(config: LstmConfig, inputs: Tensor, upstream: Tensor) -> Works:
         )
         for _ in inputs
     ]
-    own = [x.detach().clone().requires_grad_() for x in inputs]
-    wanted = [*own, *(weight for layer in layers for weight in layer.parameters())]
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    differentiated = [*leaves, *(weight for layer in layers for weight in layer.parameters())]
 
-    def read(training: bool) -> list[Tensor]:
-        return [layer.train(training)(x)[0] for layer, x in zip(layers, own, strict=True)]
+    def run(training: bool) -> list[Tensor]:
+        return [layer.train(training)(x)[0] for layer, x in zip(layers, leaves, strict=True)]
 
     def forward() -> None:
         with torch.no_grad():
-            read(training=False)
+            run(training=False)
 
-    return Works(forward, lambda: gradients_of(read(training=True), wanted, list(upstream)))
+    return Works(forward, lambda: gradients_of(run(training=True), differentiated, list(upstream)))
 
 
 def compiled_lstm(config: LstmConfig, inputs: Tensor, upstream: Tensor) -> Works:
-    """The plain layer of `model/lstm.py` under torch.compile, with clipping; shapes as above."""
+    """Return the work of `model/lstm.py` under torch.compile, with clipping; see `torch_lstm`."""
     layer = LstmLayer(config).to(inputs.device, inputs.dtype)
     with torch.no_grad():
         for weight in layer.parameters():
             weight.normal_(0.0, 0.02)
     num_directions, num_steps, num_rows, dim = inputs.shape
-    own = inputs.detach().transpose(1, 2).contiguous().requires_grad_()  # (D, B, T, P)
-    back = upstream.transpose(1, 2).contiguous()
+    rows = inputs.detach().transpose(1, 2).contiguous().requires_grad_()  # (D, B, T, P)
+    gradient = upstream.transpose(1, 2).contiguous()
     mask = torch.ones(num_rows, num_steps, dtype=torch.bool, device=inputs.device)
     hidden = inputs.new_zeros(num_directions, num_rows, dim)
     cell = inputs.new_zeros(num_directions, num_rows, config.cell_dim)
-    wanted = [own, *layer.parameters()]
-    # What it knows of other shapes counts against a limit, beyond which nothing is compiled.
+    # Other compiled shapes count against a limit beyond which nothing is compiled.
     torch.compiler.reset()
     compiled: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.compile(layer, dynamic=False)
 
     def forward() -> None:
         with torch.no_grad():
-            compiled(own, mask, hidden, cell)
+            compiled(rows, mask, hidden, cell)
 
-    return Works(
-        forward, lambda: gradients_of([compiled(own, mask, hidden, cell)[0]], wanted, [back])
-    )
+    def training() -> None:
+        outputs, _, _ = compiled(rows, mask, hidden, cell)
+        gradients_of([outputs], [rows, *layer.parameters()], [gradient])
+
+    return Works(forward, training)

@@ -1,4 +1,4 @@
-"""What a benchmark found: one set of rows, shown as a Markdown table and as JSON."""
+"""The result of a benchmark: one set of rows, as a Markdown table and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,25 +16,45 @@ class Column(NamedTuple):
     Attributes:
         key: the name of its values in a row.
         title: its heading.
-        form: how a value is formatted.
-        factor: what a value is multiplied by before that.
+        spec: the format specification of a value.
+        factor: multiplies a value before it is formatted.
     """
 
     key: str
     title: str
-    form: str = ""
+    spec: str = ""
     factor: float | None = None
 
     def shown(self, value: Any) -> str:
-        """A cell; what was not measured is a dash."""
+        """Return the text of a cell; a dash for a value that was not measured."""
         if value is None:
             return "-"
-        return format(value if self.factor is None else value * self.factor, self.form)
+        return format(value if self.factor is None else value * self.factor, self.spec)
 
 
 def milliseconds(key: str, title: str) -> Column:
-    """A column of times, which rows hold in seconds."""
+    """Return a column of times, which rows hold in seconds."""
     return Column(key, f"{title}, ms", ",.4g", 1000)
+
+
+def speed_columns(unit: str, time: str = "elmox") -> list[Column]:
+    """Return the columns of `speed`: time, units per second, the floor and the share of it."""
+    return [
+        milliseconds("seconds", time),
+        Column(f"{unit}_per_second", f"{unit}/s", ",.0f"),
+        milliseconds("floor_seconds", "floor"),
+        Column("share", "share of the floor", ".0%"),
+    ]
+
+
+def speed(unit: str, number: int, seconds: float, floor: float | None) -> dict[str, Any]:
+    """Return the values of `speed_columns` for a number of units; `floor` is in seconds."""
+    return {
+        "seconds": seconds,
+        f"{unit}_per_second": number / seconds,
+        "floor_seconds": floor,
+        "share": None if floor is None else floor / seconds,
+    }
 
 
 @dataclass(frozen=True)
@@ -42,14 +62,14 @@ class Report:
     """A benchmark's result.
 
     Attributes:
-        name: of the verb.
-        title: of the table.
-        device: where it ran.
-        rate: of the products that the floor counts.
-        facts: what was measured, and how; shown above the table.
-        columns: what the table shows of a row.
-        rows: everything that was found. Times are in seconds.
-        notes: what is to be said below, such as which peer is missing and why.
+        name: the verb's name.
+        title: the table's title.
+        device: the device that was measured.
+        rate: rate of the products that the floor counts.
+        facts: the subject and the method, shown above the table.
+        columns: the part of a row that the table shows.
+        rows: all values, times in seconds.
+        notes: lines below the table, such as which peer is missing and why.
     """
 
     name: str
@@ -62,7 +82,7 @@ class Report:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return all values, for JSON."""
         return {
             "bench": self.name,
             "machine": machine_facts(self.device),
@@ -73,7 +93,7 @@ class Report:
         }
 
     def to_markdown(self) -> str:
-        """For people."""
+        """Return the table as Markdown."""
         facts = {**self.facts, "precision": self.rate.dtype, "product_rate": str(self.rate)}
         lines = [
             f"# {self.title}",

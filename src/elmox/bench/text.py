@@ -1,4 +1,4 @@
-"""Running text to measure on: a file, or prose that every machine has."""
+"""Running text for measurements: a file, or Python's documentation."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,32 +11,32 @@ from elmox.training.corpus.sources import find_sources, read_blocks
 def first_sentences(
     path: Path | None, tokenize: Callable[[str], list[str]], number: int
 ) -> list[list[str]]:
-    """The first sentences of a text, tokenized; fewer where it is shorter.
+    """Return the first sentences of a text, tokenized; fewer if it is shorter.
 
     Args:
-        path: a file, compressed or not; None for Python's own documentation.
-        tokenize: splits a sentence.
-        number: most sentences.
+        path: a file, compressed or not; None for Python's documentation.
+        tokenize: splits a sentence into tokens.
+        number: maximum number of sentences.
     """
-    found: list[list[str]] = []
+    sentences: list[list[str]] = []
     for sentence in _sentences(path):
         if tokens := tokenize(sentence):
-            found.append(tokens)
-        if len(found) == number:
+            sentences.append(tokens)
+        if len(sentences) == number:
             break
-    if not found:
-        raise ElmoxError(f"{path} holds no sentence: give a file of running text")
-    return found
+    if not sentences:
+        raise ElmoxError(f"{path} contains no sentence: give a file of running text")
+    return sentences
 
 
 def distinct_words(
     path: Path | None, tokenize: Callable[[str], list[str]], number: int
 ) -> tuple[list[str], int]:
-    """Words of a text in the order of their first occurrence.
+    """Return words of a text in the order of their first occurrence.
 
     Returns:
-        `number` words, and how many of them are distinct: a text that has fewer is gone through
-        again, which costs a network the same.
+        `number` words, and the number of distinct ones among them: a text with fewer words is
+        repeated, which costs a network the same.
     """
     seen: dict[str, None] = {}
     for sentence in _sentences(path):
@@ -44,7 +44,7 @@ def distinct_words(
         if len(seen) >= number:
             break
     if not seen:
-        raise ElmoxError(f"{path} holds no word: give a file of running text")
+        raise ElmoxError(f"{path} contains no word: give a file of running text")
     words = list(seen)[:number]
     return (words * -(-number // len(words)))[:number], len(words)
 

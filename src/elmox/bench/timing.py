@@ -1,4 +1,4 @@
-"""How long work takes: medians, and a device that is waited for at both ends."""
+"""Timing: medians, with a wait for the device at both ends."""
 
 import time
 from collections.abc import Callable
@@ -11,26 +11,26 @@ Work = Callable[[], object]
 
 
 class Works(NamedTuple):
-    """One piece of network to be timed: reading, and a whole training pass."""
+    """The work of one part of a network: a forward pass, and a whole training pass."""
 
     forward: Work
     training: Work
 
 
 # Rounds that do not count. A GPU's kernels are compiled in the first, may be recorded in the
-# second, and run from the record in the third.
+# second, and replayed in the third.
 WARM_UP = {"cuda": 3, "cpu": 1}
 
 
 def median_seconds(work: Work, device: torch.device, repeats: int) -> float:
-    """Median time of some work, after rounds that are not counted.
+    """Return the median time of some work, after warm-up rounds.
 
-    On a GPU the time is between two events in its own queue; elsewhere it is the host's clock.
+    On a GPU the time is between two events of its stream; elsewhere it is the host's clock.
 
     Args:
-        work: what to do, again and again.
-        device: where it is done.
-        repeats: rounds that count.
+        work: the work to repeat.
+        device: the device it runs on.
+        repeats: number of rounds that count.
     """
     for _ in range(WARM_UP.get(device.type, 1)):
         work()
@@ -39,13 +39,13 @@ def median_seconds(work: Work, device: torch.device, repeats: int) -> float:
 
 
 def wall_seconds(work: Work, device: torch.device) -> float:
-    """Time of some work by the host's clock, until the device has done all of it."""
+    """Return the host's time of some work, until the device has finished."""
     wait_for(device)
     return _host_seconds(work, device)
 
 
 def wait_for(device: torch.device) -> None:
-    """Until all that was begun on a device is done."""
+    """Wait until a device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

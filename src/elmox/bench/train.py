@@ -1,7 +1,7 @@
 """`elmox bench train`: the whole training step of a recipe, from the corpus on disk to the update.
 
-Steps run as a run takes them: text is read ahead, and what a step found is looked at one step
-later. A window is some steps between two moments at which the device has nothing left to do.
+Steps run as in a training run: text is read ahead, and the loss of a step is fetched one step
+later. A window is some steps between two moments at which the device is idle.
 """
 
 import sys
@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from elmox.bench.floor import adaptive_work, lstm_work, product_rate, word_work
-from elmox.bench.table import Column, Report, milliseconds
+from elmox.bench.table import Column, Report, milliseconds, speed
 from elmox.bench.timing import wait_for
 from elmox.io.memory import memory_explained
-from elmox.kernels.paths import like, reads_by_table, training_path, word_training_path
+from elmox.kernels.paths import like, training_path, uses_table, word_training_path
 from elmox.model.lstm import LstmLayer
 from elmox.model.softmax import AdaptiveSoftmax
 from elmox.training.corpus.corpus import Corpus, open_corpus
@@ -32,16 +32,16 @@ from elmox.training.rows import Batch
 from elmox.training.start import starting_point
 from elmox.training.trainer import Pending, Trainer
 
-WARM_UP = 5  # kernels are compiled in the first steps and recorded in the next
+WARM_UP = 5  # kernels are compiled in the first steps and recorded in the next ones
 
 
 @dataclass(frozen=True)
 class Windows:
-    """What is timed.
+    """The windows that are timed.
 
     Attributes:
-        num: windows, of which the median counts.
-        steps: of a window.
+        num: number of windows; the median counts.
+        steps: training steps per window.
     """
 
     num: int = 5
@@ -54,10 +54,10 @@ def bench_train(
     """Time some windows of a recipe's steps.
 
     Args:
-        recipe: what is trained.
-        data: a corpus directory in place of the recipe's own.
-        device: where.
-        windows: what is timed.
+        recipe: the recipe to train.
+        data: a corpus directory instead of the recipe's.
+        device: the device to train on.
+        windows: the windows to time.
     """
     if data is not None:
         recipe = replace(recipe, data=DataRecipe(str(data)))
@@ -65,7 +65,7 @@ def bench_train(
     rate = product_rate(device, PRECISIONS[recipe.train.precision])
     with memory_explained():
         trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, device))
-        # A short text is read again and again; when the rate would end does not matter here.
+        # A short text is repeated; the learning rate's schedule does not matter here.
         trainer.num_steps = max(trainer.num_steps, WARM_UP + windows.num * windows.steps)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
@@ -76,14 +76,11 @@ def bench_train(
     row = {
         "rows": recipe.train.rows,
         "steps": recipe.train.steps,
-        "seconds": step,
-        "tokens_per_second": num_tokens / step,
+        **speed("tokens", num_tokens, step, floor),
         "slowest_tokens_per_second": num_tokens * windows.steps / max(times),
         "fastest_tokens_per_second": num_tokens * windows.steps / min(times),
         "peak_bytes": _peak_bytes(device),
-        "floor_seconds": floor,
         "floor_tokens_per_second": num_tokens / floor,
-        "share": floor / step,
     }
     facts = {
         **_facts(trainer, corpus, device),
@@ -110,7 +107,7 @@ def _facts(trainer: Trainer, corpus: Corpus, device: torch.device) -> dict[str, 
 
 
 def _columns(device: torch.device) -> list[Column]:
-    where = "GPU memory" if device.type == "cuda" else "memory of the process"
+    where = "GPU memory" if device.type == "cuda" else "process memory"
     return [
         Column("rows", "rows"),
         Column("steps", "steps"),
@@ -118,7 +115,7 @@ def _columns(device: torch.device) -> list[Column]:
         Column("tokens_per_second", "tokens/s", ",.0f"),
         Column("slowest_tokens_per_second", "slowest window", ",.0f"),
         Column("fastest_tokens_per_second", "fastest window", ",.0f"),
-        Column("peak_bytes", f"most {where}, GB", ".2f", 1e-9),
+        Column("peak_bytes", f"peak {where}, GB", ".2f", 1e-9),
         milliseconds("floor_seconds", "floor"),
         Column("floor_tokens_per_second", "floor, tokens/s", ",.0f"),
         Column("share", "share of the floor", ".0%"),
@@ -128,7 +125,7 @@ def _columns(device: torch.device) -> list[Column]:
 def _time(
     trainer: Trainer, device: torch.device, windows: Windows
 ) -> tuple[list[float], list[dict[str, float]]]:
-    """Seconds of every window, and the multiply-adds of its last step."""
+    """Return the seconds of each window, and the multiply-adds of its last step."""
     times, works = [], []
     with closing(_updates(trainer)) as updates:
         for _ in range(WARM_UP):
@@ -145,7 +142,7 @@ def _time(
 
 
 def _updates(trainer: Trainer) -> Generator[list[Batch], None, None]:
-    """One update after the other; each yields its text."""
+    """Run updates, one per iteration, and yield the text of each."""
     before: Pending | None = None
     for batches in trainer.batches():
         now = trainer.advance(batches)
@@ -156,17 +153,17 @@ def _updates(trainer: Trainer) -> Generator[list[Batch], None, None]:
 
 
 def _step_work(trainer: Trainer, batches: list[Batch]) -> dict[str, float]:
-    """Multiply-adds that a step cannot do without, forward and back."""
+    """Return the multiply-adds that a step cannot avoid, forward and backward."""
     config, shape = trainer.bilm.config, trainer.recipe.train
-    frozen = shape.freeze == "body"  # then nothing goes back through it
-    by_table = reads_by_table(next(trainer.bilm.parameters()))
+    frozen = shape.freeze == "body"  # then there is no backward pass through it
+    by_table = uses_table(next(trainer.bilm.parameters()))
     lstm = shape.rows * shape.steps * config.lstm.num_layers * lstm_work(config.lstm)
     words = 0.0
     for batch in batches:
         spelling = batch.table.spelling
         lengths = np.zeros(len(batch.words), np.int64) if spelling is None else spelling.lengths
         work = word_work(config, lengths)
-        words += work.reading(by_table) if frozen else work.training
+        words += work.inference(by_table) if frozen else work.training
     targets = np.concatenate([batch.targets.flatten() for batch in batches])
     return {
         "LSTMs": lstm if frozen else 3 * lstm,
@@ -176,7 +173,7 @@ def _step_work(trainer: Trainer, batches: list[Batch]) -> dict[str, float]:
 
 
 def _softmax_work(trainer: Trainer, targets: NDArray[np.int64]) -> int:
-    """Forward, for all positions of both directions."""
+    """Return the forward work of all positions of both directions."""
     softmax, recipe = trainer.softmax, trainer.recipe.softmax
     if isinstance(softmax, AdaptiveSoftmax):
         return adaptive_work(softmax, targets)
@@ -187,7 +184,7 @@ def _softmax_work(trainer: Trainer, targets: NDArray[np.int64]) -> int:
 
 
 def _peak_bytes(device: torch.device) -> int | None:
-    """On a GPU of its tensors, else of the whole process; None where the system does not tell."""
+    """Return the peak memory: of a GPU's tensors, otherwise of the process; None on Windows."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if sys.platform == "win32":

@@ -52,7 +52,7 @@ def command(
     untrainable shares are skipped.
     """
     from elmox.bench.machine import machine_facts, machine_line
-    from elmox.elmo import resolve_device
+    from elmox.inference.device import resolve_device
     from elmox.tasks.fit.ablation import ablate
 
     recipe = data.read_recipe()

@@ -71,7 +71,7 @@ class KernelOptions:
 
     def dtype(self, device: "torch.device") -> "torch.dtype":
         """Return the precision as torch names it."""
-        from elmox.elmo import DTYPES
+        from elmox.inference.device import DTYPES
 
         default = TrainingPrecision.bfloat16 if device.type == "cuda" else TrainingPrecision.float32
         return DTYPES[(self.precision or default).value]
@@ -285,7 +285,7 @@ def embed(
 
 
 def _device(device: str | None) -> "torch.device":
-    from elmox.elmo import resolve_device
+    from elmox.inference.device import resolve_device
 
     return resolve_device(device)
 

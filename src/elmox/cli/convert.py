@@ -65,7 +65,7 @@ def command(
     Every format that elmox loads can be converted to a directory. AI2's format holds models that
     read bytes or whole words, in float32.
     """
-    from elmox.elmo import DTYPES
+    from elmox.inference.device import DTYPES
     from elmox.io.files import refuse_existing
     from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax, in_precision
     from elmox.pretrained.ai2 import write_ai2

@@ -28,9 +28,7 @@ def command(model: ModelArgument = BUNDLED, *, files: ModelOptions, show: PrintO
 
 
 def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
-    import torch
-
-    from elmox.elmo import default_device
+    from elmox.inference.device import resolve_device
     from elmox.kernels.paths import paths
     from elmox.model.checkpoint import build_bilm, build_indexer
     from elmox.model.lstm import LstmLayer
@@ -39,7 +37,7 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
     build_indexer(checkpoint, model)
     bilm = build_bilm(checkpoint, model)
     layer = cast(LstmLayer, bilm.lstm[0])
-    kernels = paths(layer.weights(), torch.device(default_device()))
+    kernels = paths(layer.weights(), resolve_device())
     config, lstm, cnn = checkpoint.config, checkpoint.config.lstm, checkpoint.config.char_cnn
     return {
         "description": checkpoint.description,
@@ -59,7 +57,7 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
         "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
-        "reads_here_by": kernels["reading"],
+        "reads_here_by": kernels["inference"],
         "trains_here_by": kernels["training"],
         "config": config.to_dict(),
     }

@@ -28,6 +28,7 @@ from elmox.cli import (
     prepare,
     probe,
     score,
+    serve,
     tag,
     train,
 )
@@ -52,6 +53,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "finetune": finetune.command,
     },
     "Models": {"info": info.command, "convert": convert.command, "export": export.command},
+    "Service": {"serve": serve.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 

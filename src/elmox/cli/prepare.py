@@ -19,7 +19,7 @@ from elmox.cli.options import (
 from elmox.cli.verb import verb
 
 if TYPE_CHECKING:
-    from elmox.training.corpus.corpus import CorpusInfo, SplitInfo
+    from elmox.training.corpus.info import CorpusInfo, SplitInfo
     from elmox.training.corpus.prepare import OnProgress, Progress
 
 _SECONDS_BETWEEN_LINES = 30.0

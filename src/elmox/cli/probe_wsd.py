@@ -60,11 +60,11 @@ def command(
     tests = {name: list(read_raganato(path)) for name, path in find_test_sets(test).items()}
     index = read_sense_index(senses)
 
-    from elmox.probes.wsd.probe import answer_senses
-    from elmox.probes.wsd.report import SenseReport, score_answers
+    from elmox.probes.wsd.probe import predict_senses
+    from elmox.probes.wsd.report import SenseReport, score_predictions
 
     elmo = files.load(model, run, precision)
-    answers, counts = answer_senses(
+    predictions, counts = predict_senses(
         elmo, training, tests, index, show_progress_bar=run.show_progress_bar
     )
     facts = {
@@ -73,7 +73,7 @@ def command(
         "test": str(test),
         "senses": str(senses),
     }
-    report.finish(SenseReport(facts, counts, score_answers(answers)), "wsd", run)
+    report.finish(SenseReport(facts, counts, score_predictions(predictions)), "wsd", run)
 
 
 def _tagged_text(path: Path) -> "Iterator[SenseSentence]":

@@ -1,20 +1,20 @@
 """Many sentences through a reader: batches by length, results in the order given.
 
 A batch that does not fit into the accelerator's memory is halved and the work goes on, with batches
-no larger than what fitted. Nothing here waits for a GPU before its results are asked for, so that
-the host prepares a batch while the GPU computes the one before.
+no larger than the last that fitted. Nothing here waits for a GPU before its results are needed, so
+that the host prepares a batch while the GPU computes the one before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, require_at_least
 from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice
 from elmox.inference.runner import Destination, Reader
@@ -26,25 +26,27 @@ from elmox.model.state import LstmState
 from elmox.text.batches import plan_batches, rows_without_bounds
 
 Rows: TypeAlias = NDArray[np.int64]
+T = TypeVar("T")
 
 BATCH_TOKENS = {"cpu": 4096, "cuda": 2**18}
-LEAST_WINDOW = 16
+MIN_WINDOW = 16
 
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How the work is cut and what comes back; see `Elmo.encode_tokens`."""
+    """Sizes of batches, and the progress bar; see `TextEncoder.encode_tokens`."""
 
     batch_size: int | None = None
     batch_tokens: int | None = None
     show_progress_bar: bool | None = False
-    convert_to_tensor: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "batch_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ElmoxError(f"{name}={value}: expected at least 1")
+        require_at_least(1, "batch_size", self.batch_size)
+        require_at_least(1, "batch_tokens", self.batch_tokens)
+
+    def token_budget(self, device: torch.device) -> int:
+        """Return the maximum number of tokens per batch on this device."""
+        return self.batch_tokens or BATCH_TOKENS.get(device.type, BATCH_TOKENS["cpu"])
 
 
 def encode_batches(
@@ -53,52 +55,53 @@ def encode_batches(
     choice: LayerChoice,
     options: BatchOptions,
     start: Callable[[Rows], LstmState],
-    finish: Callable[[Any], Any] = lambda vectors: vectors,
+    finish: Callable[[Tensor, NDArray[np.int64]], list[T]],
     keep_state: Callable[[Rows, LstmState], None] | None = None,
-) -> list[Any]:
+) -> list[T]:
     """Encode sentences.
 
     Args:
         reader: the model.
         sentences: tokenized sentences.
-        choice: the layers wanted.
-        options: how to cut the work.
-        start: gives the start state of some rows (places in `sentences`).
-        finish: applied to each sentence's vectors, (T, D) or (K, T, D), as soon as they are there.
-        keep_state: told the rows' state after reading. Without it nobody can tell what an empty
-            sentence did, so empty ones are not read at all.
+        choice: the layers to return.
+        options: sizes of batches.
+        start: returns the start state of some rows (indexes of `sentences`).
+        finish: turns a batch, (N, D) or (K, N, D), and the lengths of its sentences into a result
+            per sentence.
+        keep_state: receives the rows' state after reading. Without it the state after an empty
+            sentence has no use, so empty sentences are not read at all.
 
     Returns:
-        What `finish` made, in the order of `sentences`.
+        The results of `finish`, in the order of `sentences`.
     """
     lengths = _lengths(sentences)
-    results: list[Any] = [None] * len(sentences)
-    read = np.ones(len(sentences), dtype=bool) if keep_state else lengths > 0
-    for row in np.flatnonzero(~read):
-        results[row] = finish(_empty(reader, choice, options))
+    results: dict[int, T] = {}
+    must_read = np.ones(len(sentences), dtype=bool) if keep_state else lengths > 0
+    for row in np.flatnonzero(~must_read).tolist():
+        (results[row],) = finish(_no_tokens(reader, choice), np.zeros(1, np.int64))
 
     def into(rows: Rows, device: torch.device) -> Destination:
-        own = lengths[rows]
-        total = int(own.sum())
-        shape = (choice.num_chosen, total + 1, reader.bilm.config.dim)  # one more for what is cut
+        num_tokens = lengths[rows]
+        total = int(num_tokens.sum())
+        shape = (choice.num_chosen, total + 1, reader.bilm.config.dim)  # the last row is dropped
         out = torch.empty(shape, device=device, dtype=reader.bilm.dtype)
-        return Destination(out, rows_without_bounds(own + 2, np.cumsum(own) - own, total))
+        first = np.cumsum(num_tokens) - num_tokens
+        return Destination(out, rows_without_bounds(num_tokens + 2, first, total))
 
-    todo = np.flatnonzero(read)
     dtype = reader.bilm.dtype
     flags: list[Tensor] = []
     with modes_off(reader.bilm.device), weights_fixed():
-        for rows, out, state in _read(reader, sentences, todo, choice, options, start, into):
+        batches = _read(reader, sentences, np.flatnonzero(must_read), choice, options, start, into)
+        for rows, out, state in batches:
             if keep_state is not None:
                 keep_state(rows, state)
             values = out[0, :-1] if choice.single else out[:, :-1]
             if can_overflow(dtype):
                 flags.append(values.isfinite().all().to(reader.bilm.device))
-            for row, own in zip(rows.tolist(), _split(values, lengths[rows], options), strict=True):
-                results[row] = finish(own)
-        if flags:  # all at once: a GPU is waited for
+            results.update(zip(rows.tolist(), finish(values, lengths[rows]), strict=True))
+        if flags:  # all at once, because each check waits for the GPU
             require_finite(torch.stack(flags).all(), "vectors", dtype)
-    return results
+    return [results[row] for row in range(len(sentences))]
 
 
 def encode_rows(
@@ -109,19 +112,19 @@ def encode_rows(
     start: Callable[[Rows], LstmState],
     dtype: torch.dtype,
 ) -> Tensor:
-    """All tokens of all sentences in the order given, (tokens, K, D), on the model's device.
+    """Return all tokens of all sentences in order, (tokens, K, D), on the model's device.
 
     The arguments are those of `encode_batches`; the vectors are rounded to `dtype`.
     """
     lengths = _lengths(sentences)
     total, first = int(lengths.sum()), np.cumsum(lengths) - lengths
-    shape = (total + 1, choice.num_chosen, reader.bilm.config.dim)  # one more for what is cut
+    shape = (total + 1, choice.num_chosen, reader.bilm.config.dim)  # the last row is dropped
     with modes_off(reader.bilm.device), weights_fixed():
         vectors = torch.empty(shape, device=reader.bilm.device, dtype=dtype)
 
         def into(rows: Rows, device: torch.device) -> Destination:
-            places = rows_without_bounds(lengths[rows] + 2, first[rows], total)
-            return Destination(vectors.transpose(0, 1), places)
+            indexes = rows_without_bounds(lengths[rows] + 2, first[rows], total)
+            return Destination(vectors.transpose(0, 1), indexes)
 
         todo = np.flatnonzero(lengths)
         for _ in _read(reader, sentences, todo, choice, options, start, into):
@@ -144,9 +147,9 @@ def _read(
 ) -> Iterator[tuple[Rows, Tensor, LstmState]]:
     """Read some sentences, batch by batch: their rows, the tensor filled, and the state after.
 
-    `into` says where the vectors of some rows go, given the device that suits them.
+    `into` returns the destination of some rows' vectors, given the device that suits them.
     """
-    if choice.coefficients is not None:  # there once, not for every window
+    if choice.coefficients is not None:  # moved once, not for every window
         choice = replace(choice, coefficients=choice.coefficients.to(reader.bilm.device))
     limits = _Limits(options, reader)
     lengths = _lengths(sentences) + 2
@@ -162,23 +165,23 @@ def _read(
             except torch.OutOfMemoryError:
                 limits.exceeded = True
                 continue
-            read = int(lengths[rows].sum())
+            num_read = int(lengths[rows].sum())
             yield rows, destination.out, state
-            progress.update(read)
+            progress.update(num_read)
 
 
 class _Limits:
-    """How much is read at a time. Lowered when the device's memory proves too small."""
+    """Sizes of what is read at a time, lowered when the device's memory proves too small."""
 
     def __init__(self, options: BatchOptions, reader: Reader) -> None:
         self._device = reader.bilm.device
         self.batch_size = options.batch_size
-        self.batch_tokens = options.batch_tokens or BATCH_TOKENS.get(self._device.type, 4096)
+        self.batch_tokens = options.token_budget(self._device)
         self.window_tokens = default_window_tokens(reader.bilm)
         self.exceeded = False
 
     def out_device(self, batch: Sequence[Sequence[str]]) -> torch.device:
-        """A sentence beyond the budget may be of any length: its vectors go to main memory."""
+        """Return main memory for a sentence beyond the budget, which may be of any length."""
         too_long = sum(map(len, batch)) > self.batch_tokens
         return torch.device("cpu") if too_long else self._device
 
@@ -188,17 +191,18 @@ class _Limits:
         self.exceeded = False
         if num_sentences > 1:
             self.batch_tokens = max(1, min(self.batch_tokens, num_tokens) // 2)
-        elif self.window_tokens > LEAST_WINDOW:
+        elif self.window_tokens > MIN_WINDOW:
             self.window_tokens = min(self.window_tokens, num_tokens) // 2
         else:
-            raise ElmoxError(
-                f"the device has no memory for even {self.window_tokens} tokens at a time: free "
-                "some, or use device='cpu'"
+            raise ArgumentError(
+                "the device has no memory for even {} tokens at a time: free some, or use {}",
+                self.window_tokens,
+                Argument("device", "cpu"),
             )
 
 
 def _batches_that_fit(todo: Rows, lengths: NDArray[np.int64], limits: _Limits) -> Iterator[Rows]:
-    """Batches of `todo`, planned anew whenever the caller found one too large."""
+    """Yield batches of `todo`, planned anew whenever the caller reports one as too large."""
     while len(todo):
         plan = plan_batches(lengths[todo], limits.batch_tokens, limits.batch_size)
         for batch in plan:
@@ -211,25 +215,11 @@ def _batches_that_fit(todo: Rows, lengths: NDArray[np.int64], limits: _Limits) -
         todo = todo[lengths[todo] > 0]
 
 
-def _split(values: Tensor, lengths: NDArray[np.int64], options: BatchOptions) -> list[Any]:
-    """Each sentence's own vectors, from those of a batch, (N, D) or (K, N, D).
-
-    Arrays are copies, each of which can be forgotten by itself. Tensors are views of their batch:
-    a launch for each would take a GPU longer than to compute them.
-    """
-    if options.convert_to_tensor:
-        return list(torch.split_with_sizes(values, lengths.tolist(), dim=-2))
-    array = values.float().cpu().numpy()
-    ends = np.cumsum(lengths)
-    slices = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
-    return [array[..., begin:end, :].copy() for begin, end in slices]
-
-
-def _empty(reader: Reader, choice: LayerChoice, options: BatchOptions) -> Any:
+def _no_tokens(reader: Reader, choice: LayerChoice) -> Tensor:
+    """The vectors of an empty sentence, (0, D) or (K, 0, D)."""
     shape = (0, reader.bilm.config.dim)
-    vectors = torch.empty(
+    return torch.empty(
         shape if choice.single else (choice.num_chosen, *shape),
         device=reader.bilm.device,
         dtype=reader.bilm.dtype,
     )
-    return vectors if options.convert_to_tensor else vectors.float().cpu().numpy()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.errors import ElmoxError
-from elmox.inference.encode import BATCH_TOKENS, BatchOptions
+from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
 from elmox.inference.finite import require_finite
 from elmox.inference.layer_choice import choose_layers
@@ -129,7 +129,7 @@ class LanguageModel:
         stream = text.ids()
         marks = np.flatnonzero(stream == END_ID)
         starts, lengths = marks[:-1], np.diff(marks)
-        budget = options.batch_tokens or BATCH_TOKENS.get(bilm.device.type, 4096)
+        budget = options.token_budget(bilm.device)
         found: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
         bar = token_bar(int(lengths.sum()), options.show_progress_bar)
         with bar as progress, weights_fixed():

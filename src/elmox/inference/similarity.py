@@ -9,7 +9,7 @@ from torch import Tensor
 
 from elmox.errors import ElmoxError
 
-Vectors = TypeVar("Vectors", Tensor, NDArray[np.floating])
+Vectors = TypeVar("Vectors", Tensor, NDArray[np.float32], NDArray[np.floating])
 
 _TINY = 1e-12  # the zero vector of an empty sentence is similar to nothing
 

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TypeAlias
 
 import h5py
 import numpy as np
@@ -35,6 +35,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmox import elmo as elmox_elmo
 from elmox.errors import ElmoxError
+from elmox.inference.stateful import StatefulElmo
 from elmox.integrations.allennlp_ids import batch_to_ids
 from elmox.integrations.allennlp_module import Elmo, ElmoTokenEmbedder, File, load_files
 from elmox.io.files import atomic_write
@@ -89,7 +90,8 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """For each sentence (L+1, T, D), T being its own length."""
-        return self._embed(batch, convert_to_tensor=False)
+        sentences = [list(sentence) for sentence in batch]
+        return self._encoder(sentences).encode_tokens(sentences, layers="all")
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
@@ -103,7 +105,9 @@ class ElmoEmbedder:
 
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """As padded tensors on the model's device: (B, L+1, T, D), and the mask (B, T) in int64."""
-        vectors = self._embed(batch, convert_to_tensor=True)
+        sentences = [list(sentence) for sentence in batch]
+        encoder = self._encoder(sentences)
+        vectors = encoder.encode_tokens(sentences, layers="all", convert_to_tensor=True)
         if not vectors:
             raise ElmoxError("batch_to_embeddings: no sentence given, expected at least one")
         layers = pad_sequence([own.transpose(0, 1) for own in vectors], batch_first=True)
@@ -155,8 +159,9 @@ class ElmoEmbedder:
                 hdf5.file.create_dataset("sentence_to_index", data=[index], dtype=strings)
         input_file.close()
 
-    def _embed(self, batch: Sequence[Sequence[str]], convert_to_tensor: bool) -> list[Any]:
-        sentences = [list(sentence) for sentence in batch]
-        # AllenNLP did not run a lone empty sentence; beside others it was its two boundaries.
-        read = self.elmo if self._carried is None or sentences == [[]] else self._carried
-        return read.encode_tokens(sentences, layers="all", convert_to_tensor=convert_to_tensor)
+    def _encoder(self, sentences: Sequence[Sequence[str]]) -> elmox_elmo.Elmo | StatefulElmo:
+        """Return what reads these sentences.
+
+        AllenNLP did not run a lone empty sentence; among others it was its two boundaries.
+        """
+        return self.elmo if self._carried is None or sentences == [[]] else self._carried

@@ -1,1 +1,1 @@
-"""Files: opening, reading and writing them so that nothing is ever half there."""
+"""Reading and writing files, so that a file is never half written."""

@@ -1,4 +1,4 @@
-"""CoNLL-U, the format of Universal Dependencies: a word a line, ten columns between tabs.
+"""CoNLL-U, the format of Universal Dependencies: a word per line, ten columns between tabs.
 
     # text = don't go
     1-2    don't  _    _     _   _  _  _       _  _
@@ -6,8 +6,8 @@
     2      n't    not  PART  RB  _  3  advmod  _  _
     3      go     go   VERB  VB  _  0  root    _  _
 
-A sentence is its syntactic words 1, 2, 3. Multiword tokens (1-2) and empty nodes (8.1, of enhanced
-graphs) are left out, but their lines must be right too. Described at
+A sentence consists of its syntactic words 1, 2, 3. Multiword tokens (1-2) and empty nodes (8.1, in
+enhanced graphs) are left out, but their lines are checked too. The format is described at
 https://universaldependencies.org/format.html
 """
 
@@ -29,19 +29,19 @@ _ID = re.compile(rf"({_NUMBER.pattern})(?:([-.])({_NUMBER.pattern}))?")
 
 @dataclass(frozen=True)
 class TreebankSentence:
-    """A sentence with its annotation; all tuples but the comments have an entry a word.
+    """A sentence with its annotation; all tuples except the comments have an entry per word.
 
     Attributes:
         words: the forms. Some languages have words with a space inside.
-        lemmas: of the words.
+        lemmas: the dictionary forms.
         upos: universal part-of-speech tags.
         xpos: the treebank's own, finer tags.
-        feats: morphological features, as they stand in the file: `Case=Nom|Number=Sing` or `_`.
-        heads: the number of each word's head, counted from 1; 0 for the root. None at all where the
-            sentence has no tree, only tags.
-        deprels: the relation to it.
+        feats: morphological features as in the file: `Case=Nom|Number=Sing` or `_`.
+        heads: the number of each word's head, counted from 1; 0 for the root. Empty if the sentence
+            has no tree, only tags.
+        deprels: the relation of each word to its head.
         comments: the lines before the words, without `#`.
-        line: where its first word stands in the file, counted from 1.
+        line: the line number of the first word, counted from 1.
     """
 
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ class TreebankSentence:
 
 
 def read_conllu(path: Path) -> list[TreebankSentence]:
-    """The sentences of a file, plain or compressed (.gz, .xz, .bz2, .zst).
+    """Return the sentences of a file, plain or compressed.
 
     Raises:
         ElmoxError: a line is malformed; the message names file, line and what was expected.
@@ -67,23 +67,23 @@ def read_conllu(path: Path) -> list[TreebankSentence]:
     with open_text(path) as file:
         sentences = [_sentence(path, comments, rows) for comments, rows in _blocks(path, file)]
     if not sentences:
-        raise ElmoxError(f"{path} has no sentences: expected CoNLL-U, a word a line")
+        raise ElmoxError(f"{path} has no sentences: expected CoNLL-U, a word per line")
     return sentences
 
 
 def is_treebank_line(line: str) -> bool:
-    """Whether a line begins a sentence of CoNLL-U, and surely nothing else.
+    """Return whether a line begins a sentence of CoNLL-U and cannot be anything else.
 
-    Either a comment that every treebank has, or the first word: ten columns, its number and its
-    head's among them (a multiword token there has none).
+    That is a comment that every treebank has, or a first word: ten columns, with its number and
+    that of its head (a multiword token has no head).
     """
     if line.startswith(("# text =", "# sent_id =", "# newdoc", "# newpar")):
         return True
     columns = line.removesuffix("\n").split("\t")
     if len(columns) != NUM_COLUMNS:
         return False
-    found, head = _ID.fullmatch(columns[0]), columns[6]
-    is_number = found is not None and found[1] == "1" and found[2] != "."
+    id, head = _ID.fullmatch(columns[0]), columns[6]
+    is_number = id is not None and id[1] == "1" and id[2] != "."
     return is_number and (head == UNSPECIFIED or _NUMBER.fullmatch(head) is not None)
 
 
@@ -95,7 +95,7 @@ class _Row(NamedTuple):
 
 
 def _blocks(path: Path, file: TextIO) -> Iterator[tuple[list[str], list[_Row]]]:
-    """The comments and the other lines of each sentence; blank lines stand between sentences."""
+    """Yield the comments and the other lines of each sentence; blank lines end sentences."""
     comments: list[str] = []
     rows: list[_Row] = []
     number = 0
@@ -114,7 +114,7 @@ def _blocks(path: Path, file: TextIO) -> Iterator[tuple[list[str], list[_Row]]]:
 
 
 def _with_last_blank(file: TextIO) -> Iterator[str]:
-    """The lines without their ends, and a blank one for files that forget the last."""
+    """Yield the lines without their ends, and a blank one for files that lack the last."""
     for line in file:
         yield line.removesuffix("\n")
     yield ""
@@ -152,22 +152,22 @@ def _sentence(path: Path, comments: list[str], rows: list[_Row]) -> TreebankSent
 
 
 def _numbers(path: Path, words: list[_Row], heads: tuple[str, ...]) -> tuple[int, ...]:
-    """The words' heads; none where no word has one."""
+    """Return the words' heads; nothing if no word has one."""
     if {*heads} == {UNSPECIFIED}:
         return ()
-    for place, (row, head) in enumerate(zip(words, heads, strict=True), start=1):
-        if not _NUMBER.fullmatch(head) or int(head) > len(words) or int(head) == place:
-            problem = f"the head of word {place} of {len(words)} is {head!r}, expected the number "
+    for number, (row, head) in enumerate(zip(words, heads, strict=True), start=1):
+        if not _NUMBER.fullmatch(head) or int(head) > len(words) or int(head) == number:
+            problem = f"the head of word {number} of {len(words)} is {head!r}, expected the number "
             raise _malformed(path, row.line, f"{problem}of another word, or 0 for the root")
     return tuple(map(int, heads))
 
 
 def _words(path: Path, rows: list[_Row]) -> Iterator[_Row]:
-    """The rows of words. The ids of all rows are checked: in order, and none missing."""
+    """Yield the rows of words; the ids of all rows must be complete and in order."""
     word = node = covered = 0  # the last word, its last empty node, the end of the last range
     for row in rows:
-        found = _ID.fullmatch(row.columns[0])
-        first, kind, second = found.groups(default="") if found else ("", "not an id", "")
+        id = _ID.fullmatch(row.columns[0])
+        first, kind, second = id.groups(default="") if id else ("", "not an id", "")
         if kind == "" and int(first) == word + 1:
             word, node = word + 1, 0
             yield row

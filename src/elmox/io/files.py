@@ -1,7 +1,7 @@
-"""Writing so that nothing is ever half there: under a hidden name first, then renamed.
+"""Atomic writes: under a hidden name first, then renamed.
 
-A full disk, an exception or a kill leaves the final name as it was. What is replaced is replaced in
-one step: readers see the old or the new. The next run removes what a killed one left (`temporary`).
+A full disk, an exception or a kill leaves the final name as it was. Files are replaced in one step:
+readers see the old or the new one. The next run removes what a killed one left (`temporary`).
 """
 
 import ctypes
@@ -28,19 +28,23 @@ from elmox.io.temporary import (
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-_GO_ON = "; fix that and run the same command again, it goes on from what is already there"
+_RESUME = "; fix that and run the same again, it continues from what is already there"
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def is_vacant(path: Path) -> bool:
-    """Whether nothing is lost by writing there. An empty directory may be filled."""
+    """Return whether writing there loses nothing. An empty directory may be filled."""
     if path.is_dir():
         return not any(path.iterdir())
     return not path.exists() and not path.is_symlink()
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Nothing is overwritten unless asked for, except what a killed process did not finish."""
+    """Refuse to overwrite anything without `force`, except what a killed process left unfinished.
+
+    Raises:
+        OutputExists: there is something at `path`.
+    """
     clear_leftovers(path)
     if not force and not is_vacant(path) and not is_unfinished(path):
         raise OutputExists(path)
@@ -52,18 +56,18 @@ def writing(path: Path, resumable: bool = False) -> Iterator[None]:
 
     Args:
         path: what is being written.
-        resumable: whether a second run goes on from what is already there.
+        resumable: whether a second run continues from what is already there.
     """
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error).partition("\n")[0]
-        raise ElmoxError(f"cannot write {path}: {reason}{_GO_ON if resumable else ''}") from error
+        raise ElmoxError(f"cannot write {path}: {reason}{_RESUME if resumable else ''}") from error
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a temporary path next to `path`; on success it becomes `path`, else it is removed."""
+    """Yield a temporary path that becomes `path` on success, and is removed otherwise."""
     with writing(path), temporary_path(path, directory=False) as temporary:
         yield temporary
         _settle(temporary)
@@ -72,7 +76,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """The same for a directory. An existing one is replaced as a whole, and only at the end."""
+    """Yield a temporary directory that replaces `path` as a whole on success."""
     with writing(path), temporary_path(path, directory=True) as temporary:
         yield temporary
         for entry in temporary.rglob("*"):
@@ -86,7 +90,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file so that `path` is as it was or holds all of it; a full disk is an OSError."""
+    """Write a file so that `path` holds all of it or stays as it was; a full disk is an OSError."""
     with temporary_path(path, directory=False) as temporary:
         with temporary.open("wb") as file:
             file.writelines(chunks)
@@ -99,15 +103,15 @@ def write_together(
     force: bool,
     obsolete: Sequence[Path] = (),
 ) -> None:
-    """Write several files; they appear when all of them are whole.
+    """Write several files that belong together; they appear when all of them are complete.
 
-    Several names cannot be given in one step. Until all have theirs, the last file counts as
+    Several files cannot be renamed in one step. Until all of them are, the last one counts as
     unfinished (`is_unfinished`): its readers refuse it, and the next run may replace all of them.
 
     Args:
-        contents: for each file its bytes, or a function that writes it to the path it is given.
-        force: replace what is there.
-        obsolete: files to remove at the same time: they belong to what is replaced.
+        contents: for each file its bytes, or a function that writes them to a path.
+        force: replace existing files.
+        obsolete: files to remove at the same time, because they belong to what is replaced.
     """
     if not contents:
         return
@@ -133,27 +137,27 @@ def write_together(
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether a process was killed while it gave `path` and its companions their names."""
+    """Return whether a process was killed while it renamed `path` and its companions."""
     return _marker(path).exists()
 
 
 def refuse_unfinished(path: Path) -> None:
-    """Refuse to read a file whose companions may be another's."""
+    """Refuse to read a file that may not belong to the files next to it."""
     if is_unfinished(path):
         raise ElmoxError(
-            f"{path} is not finished, it may not belong to the files next to it: write it again "
-            f"(a process was killed at that; {_marker(path).name} marks it)"
+            f"{path} is unfinished and may not belong to the files next to it, because the process "
+            f"that wrote it was killed ({_marker(path).name} marks that): write it again"
         )
 
 
 def put_in_place(new: Path, path: Path, aside: Path | None = None) -> None:
-    """Give `new` the name `path`, and remove what had it.
+    """Rename `new` to `path`, and remove what was there.
 
     Args:
         new: a file or a directory on the same file system.
-        path: the name.
-        aside: where to put what is there meanwhile, if the file system cannot exchange two names:
-            by default where `clear_leftovers` brings it back from.
+        path: the new name.
+        aside: a name for what was there, in the moment between two renames on file systems that
+            cannot exchange names; by default one from which `clear_leftovers` restores it.
     """
     if not os.path.lexists(path) or not (_is_directory(new) or _is_directory(path)):
         os.replace(new, path)
@@ -165,7 +169,7 @@ def put_in_place(new: Path, path: Path, aside: Path | None = None) -> None:
         aside = aside or temporary_name(path, "old")
         with ExitStack() as stack:
             if path.exists():
-                stack.enter_context(locked(path, wait=True))  # in use: nobody may bring it back
+                stack.enter_context(locked(path, wait=True))  # no other process may restore it
             path.rename(aside)
             new.rename(path)
             sync_directory(path.parent)
@@ -173,7 +177,7 @@ def put_in_place(new: Path, path: Path, aside: Path | None = None) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange two names in one step; False where the system or the file system cannot."""
+    """Exchange two names in one step; return False if the file system cannot."""
     rename = _renameat2()
     if rename is None:
         return False
@@ -194,7 +198,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Flush a directory, so that a rename in it outlives a power cut (where the system allows)."""
+    """Flush a directory, so that a rename in it survives a power cut, if the system allows."""
     if os.name != "posix":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -205,12 +209,12 @@ def sync_directory(path: Path) -> None:
 
 
 def to_json(values: Mapping[str, Any]) -> bytes:
-    """An object as indented JSON."""
+    """Return an object as indented JSON."""
     return f"{json.dumps(values, indent=2, ensure_ascii=False)}\n".encode()
 
 
 def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """A JSON object from a file, or an error that names the file."""
+    """Return a JSON object from a file; errors name the file."""
     values = read_json_value(path, max_bytes)
     if not isinstance(values, dict):
         raise ElmoxError(f"{path} holds a {type(values).__name__}, expected a JSON object")
@@ -218,7 +222,7 @@ def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
 
 
 def read_json_value(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
-    """Any JSON value from a file, or an error that names the file."""
+    """Return any JSON value from a file; errors name the file."""
     content = read_whole(path, max_bytes)
     try:
         return json.loads(content)
@@ -228,9 +232,9 @@ def read_json_value(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[None]:
-    """Mark `path` as unfinished; the mark stays where the process is killed, or an error comes.
+    """Mark `path` as unfinished; the mark stays if the process is killed or an error is raised.
 
-    One process at a time: the others wait.
+    Other processes wait.
     """
 
     def create() -> Path:
@@ -246,7 +250,7 @@ def _unfinished(path: Path) -> Iterator[None]:
 
 
 def _settle(path: Path) -> None:
-    """Flush a new file, and give it the permissions of any new file: temporary ones are private."""
+    """Flush a new file, and make it as accessible as any new file: temporary ones are private."""
     sync_file(path)
     path.chmod(0o666 & ~_umask())
 
@@ -261,7 +265,7 @@ def _is_directory(path: Path) -> bool:
 
 @cache
 def _renameat2() -> Callable[..., int] | None:
-    """Linux's call, if there is one."""
+    """Return the system call of Linux that exchanges two names, if there is one."""
     if sys.platform != "linux":
         return None
     function: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

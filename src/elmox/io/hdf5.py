@@ -1,8 +1,8 @@
 """Writing HDF5 files so that a full disk is an error and not a crash.
 
 The HDF5 library does not survive a full disk: it drops errors while objects are released, and then
-takes the process down. So it writes into a file object that never fails in front of it, and we ask
-that object after every dataset.
+crashes the process. So it writes into a file object that never raises, and we check that object
+after every dataset.
 """
 
 import io
@@ -26,14 +26,14 @@ class NewHdf5:
     raw: "_SteadyFile"
 
     def check(self) -> None:
-        """Raise what the file system has refused so far; call it after every dataset."""
+        """Raise the first error of the file system, if any; call this after every dataset."""
         if self.raw.error is not None:
             raise self.raw.error
 
 
 @contextmanager
 def creating_hdf5(path: Path) -> Iterator[NewHdf5]:
-    """Create a file, or empty it; what could not be written is an `OSError`, at the latest here."""
+    """Create a file, or empty it; a failed write is an `OSError`, at the latest at the end."""
     with _SteadyFile(path) as raw:
         with h5py.File(raw, "w") as file:
             new = NewHdf5(file, raw)
@@ -42,13 +42,13 @@ def creating_hdf5(path: Path) -> Iterator[NewHdf5]:
 
 
 class _SteadyFile(io.RawIOBase):
-    """A file for the HDF5 library to write into that never fails in front of it.
+    """A file for the HDF5 library to write into that never raises.
 
-    The first error is kept for us to look at, and what the library writes from then on (to close
-    its file in order) stays in memory.
+    The first error is kept for the caller to check. What the library writes after it, in order to
+    close its file, stays in memory.
 
     Attributes:
-        error: the first error of the file system, None while all is well.
+        error: the first error of the file system, if any.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,15 +59,15 @@ class _SteadyFile(io.RawIOBase):
         self._kept: list[tuple[int, bytes]] = []  # writes since the error, oldest first
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -81,7 +81,7 @@ class _SteadyFile(io.RawIOBase):
         return offset
 
     def tell(self) -> int:
-        """The position in the file."""
+        """Return the position in the file."""
         return self._position
 
     def truncate(self, size: int | None = None) -> int:
@@ -95,7 +95,7 @@ class _SteadyFile(io.RawIOBase):
         return size
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill `buffer`, with zeros where there is nothing."""
+        """Fill `buffer`, with zeros beyond the end of the file."""
         view = memoryview(buffer).cast("B")
         self._file.seek(self._position)
         content = bytearray(self._file.read(len(view)).ljust(len(view), b"\0"))

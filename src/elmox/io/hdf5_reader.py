@@ -1,9 +1,9 @@
 """Reading HDF5 files that may be hostile.
 
 HDF5 has three ways to present the content of other files as its own (external links, external
-storage, virtual datasets), loads plugins for filters that it does not know, and lets a dataset of
-a few bytes declare any size. None of that occurs in a model or in a file of vectors. So a path is
-followed one hard link at a time, and a dataset's description is checked before its data is read.
+storage, virtual datasets). It loads plugins for unknown filters, and a dataset of a few bytes can
+declare any size. None of that occurs in a model or in a file of vectors. So a path is followed one
+hard link at a time, and a dataset's description is checked before its data is read.
 """
 
 import itertools
@@ -32,7 +32,7 @@ _MAX_ATTRIBUTE_BYTES = 2**20
 class Hdf5Reader:
     """The arrays of a file, by name; a slash in a name enters a group.
 
-    Whatever is wrong with the file is an `ElmoxError` that names it.
+    Any problem with the file is an `ElmoxError` that names it.
     """
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
@@ -55,12 +55,12 @@ class Hdf5Reader:
             self._file.close()
 
     def __len__(self) -> int:
-        """Number of names at the root."""
+        """Return the number of names at the root."""
         with self._errors():
             return len(self._file)
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is an array or a group of this name."""
+        """Return whether there is an array or a group of this name."""
         return self._find(name) is not None
 
     def names(self) -> list[str]:
@@ -95,7 +95,7 @@ class Hdf5Reader:
             return self._file.attrs[name]
 
     def _find(self, name: str) -> Any:
-        """Return the identifier of an object, None where there is none of this name."""
+        """Return the identifier of the object of this name, None if there is none."""
         with self._errors():
             here = h5g.open(self._file.id, b"/")
             for part in name.encode().split(b"/"):
@@ -110,14 +110,14 @@ class Hdf5Reader:
             return here
 
     def _array(self, name: str) -> h5d.DatasetID:
-        """Return the identifier of an array that lies in this file as a whole."""
+        """Return the identifier of an array whose data is all in this file."""
         dataset = self._find(name)
         if dataset is None:
             raise ElmoxError(f"{self.path} lacks the array {name}")
         if not isinstance(dataset, h5d.DatasetID):
             raise ElmoxError(f"{self.path}: {name} is a group, expected an array")
         plan = dataset.get_create_plist()
-        # Before the shape: for a virtual dataset HDF5 opens other files to know it.
+        # Before the shape: HDF5 opens other files for the shape of a virtual dataset.
         if plan.get_layout() == h5d.VIRTUAL or plan.get_external_count():
             raise ElmoxError(
                 f"{self.path}: the data of {name} is in other files, which elmox does not read: "
@@ -149,7 +149,7 @@ class Hdf5Reader:
             if self._left < 0:
                 raise ElmoxError(
                     f"{self.path}: its arrays take more bytes than the file has: several names "
-                    "stand for the same data"
+                    "share the same data"
                 )
         checked: np.dtype[Any] = dtype
         return checked
@@ -178,7 +178,7 @@ class Hdf5Reader:
         num_bytes: int,
         item: int,
     ) -> int:
-        """The same for an array in chunks, which may be compressed."""
+        """Return the same for an array in chunks, which may be compressed."""
         filters = [plan.get_filter(i)[0] for i in range(plan.get_nfilters())]
         if unknown := [code for code in filters if code not in _FILTERS]:
             raise ElmoxError(
@@ -207,7 +207,7 @@ class Hdf5Reader:
             if _DEFLATE in filters:
                 skipped, content = dataset.read_direct_chunk(start)
                 if not skipped >> filters.index(_DEFLATE) & 1:
-                    # HDF5 would unpack all there is before it compares.
+                    # HDF5 would unpack everything before it compares sizes.
                     unpacked = zlib.decompressobj().decompress(content, chunk_bytes + 5)
                     if len(unpacked) > chunk_bytes + 4:  # 4 for a checksum
                         raise self._larger(name, num_bytes)
@@ -225,7 +225,7 @@ class Hdf5Reader:
             yield
         except ElmoxError:
             raise
-        # h5py has no error of its own, and on damaged files it raises almost anything.
+        # h5py has no error class, and on damaged files it raises almost anything.
         except (
             OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError,
             AttributeError, zlib.error,

@@ -1,7 +1,7 @@
-"""Files that others made: only regular files are opened, and only so much of them is read.
+"""Checks for files from elsewhere: only regular files are opened, and only up to a given size.
 
-A pipe or a device under the name of a model would block or never end, and a file can declare any
-size: every reader of models, options and vocabularies comes here first.
+A pipe or a device in place of a model would block or never end, and a file can declare any size.
+Every reader of models, options and vocabularies calls these checks first.
 """
 
 import os
@@ -12,7 +12,7 @@ from elmox.errors import UnreadableFile
 
 MAX_JSON_BYTES = 2**22  # a configuration takes kilobytes
 MAX_WORDS_BYTES = 2**29  # a vocabulary: ten million words take a fifth of it
-# Weights hardly compress; vocabularies do, but not a hundredfold.
+# Weights hardly compress. Vocabularies do, but not a hundredfold.
 MAX_RATIO = 100
 
 _KINDS = {
@@ -25,7 +25,7 @@ _KINDS = {
 
 
 def require_regular(path: str | os.PathLike[str]) -> int:
-    """Return the size of a regular file, or of what a link to one points to.
+    """Return the size of a regular file, or of the target of a link to one.
 
     Raises:
         UnreadableFile: the path does not exist, or is a pipe, device, socket or directory.

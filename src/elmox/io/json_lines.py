@@ -27,7 +27,7 @@ def is_json_lines(path: str | Path) -> bool:
 
 
 def read_json_lines(path: Path, parse: Callable[[dict[str, Any]], Item]) -> Iterator[Item]:
-    """What `parse` makes of each object of a file; see `parse_json_lines`."""
+    """Yield the result of `parse` for each object of a file; see `parse_json_lines`."""
     with open_text(path) as file:
         yield from parse_json_lines(file, path, parse)
 
@@ -35,9 +35,9 @@ def read_json_lines(path: Path, parse: Callable[[dict[str, Any]], Item]) -> Iter
 def parse_json_lines(
     lines: Iterable[str], name: str | Path, parse: Callable[[dict[str, Any]], Item]
 ) -> Iterator[Item]:
-    """What `parse` makes of each line's object; blank lines are passed over.
+    """Yield the result of `parse` for the object of each line; blank lines are skipped.
 
-    An `ElmoxError` that `parse` raises gets the name of their file and the line's number in front.
+    An `ElmoxError` that `parse` raises is prefixed with `name` and the line number.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -49,7 +49,7 @@ def parse_json_lines(
 
 
 def string_field(values: dict[str, Any], name: str) -> str:
-    """The string of that name in an object."""
+    """Return the string of that name in an object."""
     value = values.get(name)
     if not isinstance(value, str):
         raise ElmoxError(f"{name} is {value!r:.60}, expected a string")
@@ -57,7 +57,7 @@ def string_field(values: dict[str, Any], name: str) -> str:
 
 
 def strings_field(values: dict[str, Any], name: str) -> tuple[str, ...]:
-    """The list of strings of that name in an object."""
+    """Return the strings of that name in an object."""
     value = values.get(name)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ElmoxError(f"{name} is {value!r:.60}, expected a list of strings")
@@ -88,7 +88,7 @@ def check_json_text(source: str, values: Any) -> None:
 def _object(line: str) -> dict[str, Any]:
     try:
         values = json.loads(line)
-    except (ValueError, RecursionError) as error:  # ValueError: a number of too many digits, too
+    except (ValueError, RecursionError) as error:  # ValueError also for a number of too many digits
         raise ElmoxError(f"not JSON: {error}") from None
     if not isinstance(values, dict):
         raise ElmoxError(f"a {type(values).__name__}, expected an object")

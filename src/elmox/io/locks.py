@@ -1,7 +1,7 @@
-"""Locks that end with their process, however that ends.
+"""Locks that end with their process, however it ends.
 
-They are the kernel's (`flock`), so a killed process leaves none behind, and no process id that
-another one may get. Where the system or the file system offers no such lock, work goes on without.
+The kernel holds them (`flock`), so a killed process leaves none behind. If the system or the file
+system offers no such lock, work continues without one.
 """
 
 import os
@@ -25,7 +25,7 @@ class Lock:
         _held.add(self)
 
     def is_on(self, path: Path) -> bool:
-        """Whether `path` is still the name of what is locked."""
+        """Return whether `path` is still the name of the locked file."""
         try:
             status = os.stat(path, follow_symlinks=False)
         except FileNotFoundError:
@@ -33,7 +33,7 @@ class Lock:
         return os.path.samestat(status, os.fstat(self._descriptor))
 
     def release(self) -> None:
-        """Let other processes in; fine to repeat."""
+        """Release the lock; repeated calls are allowed."""
         if self in _held:
             _held.remove(self)
             os.close(self._descriptor)
@@ -43,14 +43,14 @@ def take_lock(path: Path, wait: bool = False) -> Lock | None:
     """Lock a file or directory.
 
     Args:
-        path: an existing one.
-        wait: until another process that holds the lock releases it.
+        path: an existing file or directory.
+        wait: wait until another process that holds the lock releases it.
 
     Returns:
-        The lock; None where the system or the file system offers none.
+        The lock; None if the system or the file system offers none.
 
     Raises:
-        BlockingIOError: another process holds it.
+        BlockingIOError: another process holds the lock.
     """
     try:
         import fcntl
@@ -70,7 +70,7 @@ def take_lock(path: Path, wait: bool = False) -> Lock | None:
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[None]:
-    """`take_lock` for the time of a `with`."""
+    """Hold the lock of `take_lock` for the time of a `with`."""
     lock = take_lock(path, wait)
     try:
         yield
@@ -81,11 +81,11 @@ def locked(path: Path, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def alone_in(directory: Path, work: str) -> Iterator[None]:
-    """Keep other processes from doing the same work in a directory.
+    """Prevent other processes from doing the same work in a directory.
 
     Args:
-        directory: an existing one.
-        work: for the error message: `fitting in`.
+        directory: an existing directory.
+        work: the work for the error message, such as `fitting in`.
     """
     with ExitStack() as stack:
         try:
@@ -96,7 +96,7 @@ def alone_in(directory: Path, work: str) -> Iterator[None]:
 
 
 def _close_in_forks() -> None:
-    """A forked process, such as a data loader, must not hold its parent's locks."""
+    """Make forked processes, such as data loaders, release the locks of their parent."""
     global _closed_in_forks
     if not _closed_in_forks and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_close_all)
@@ -104,6 +104,6 @@ def _close_in_forks() -> None:
 
 
 def _close_all() -> None:
-    """Close this process's descriptors; the parent's keep the locks."""
+    """Close the descriptors of this process; those of the parent keep the locks."""
     for lock in list(_held):
         lock.release()

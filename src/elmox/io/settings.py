@@ -1,4 +1,4 @@
-"""Settings in TOML files: reading them, changing one from the command line, writing them back."""
+"""Settings in TOML files: reading, changing and writing them."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 
-LARGEST_RATE = 1e30  # numbers of 32 bits end at 3e38, and optimizers go some way beyond a rate
+LARGEST_RATE = 1e30  # float32 ends at 3e38, and optimizers multiply the rate
 
 
 def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
@@ -43,32 +43,32 @@ def change_setting(values: dict[str, Any], change: str) -> None:
 
 
 def to_toml(values: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tables of settings as a TOML file; what is None is left out."""
+    """Return tables of settings as a TOML file; values of None are left out."""
     return "\n".join(_table(name, table) for name, table in values.items())
 
 
-def at_least(least: float, name: str, given: float) -> None:
+def at_least(least: float, name: str, value: float) -> None:
     """Refuse a number below `least`, or one that is not finite."""
-    if not least <= given < float("inf"):
-        raise ElmoxError(f"{name} is {given}, expected at least {least}")
+    if not least <= value < float("inf"):
+        raise ElmoxError(f"{name} is {value}, expected at least {least}")
 
 
-def above(bound: float, name: str, given: float) -> None:
+def above(bound: float, name: str, value: float) -> None:
     """Refuse a number that is not above `bound`, or not finite."""
-    if not bound < given < float("inf"):
-        raise ElmoxError(f"{name} is {given}, expected more than {bound}")
+    if not bound < value < float("inf"):
+        raise ElmoxError(f"{name} is {value}, expected more than {bound}")
 
 
-def rate(name: str, given: float) -> None:
-    """Refuse what is no learning rate: with a huge one, torch fails deep inside."""
-    if not 0 < given <= LARGEST_RATE:
-        raise ElmoxError(f"{name} is {given}, expected more than 0 and at most {LARGEST_RATE:g}")
+def rate(name: str, value: float) -> None:
+    """Refuse a number that is no learning rate; torch fails deep inside with a huge one."""
+    if not 0 < value <= LARGEST_RATE:
+        raise ElmoxError(f"{name} is {value}, expected more than 0 and at most {LARGEST_RATE:g}")
 
 
-def share(name: str, given: float) -> None:
-    """Refuse what is no share of something."""
-    if not 0 <= given < 1:
-        raise ElmoxError(f"{name} is {given}, expected from 0 to below 1")
+def share(name: str, value: float) -> None:
+    """Refuse a number that is not at least 0 and below 1."""
+    if not 0 <= value < 1:
+        raise ElmoxError(f"{name} is {value}, expected from 0 to below 1")
 
 
 def _table(name: str, values: Mapping[str, Any]) -> str:

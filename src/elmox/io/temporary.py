@@ -1,12 +1,12 @@
-"""Hidden names for what is being written, and the removal of those that a killed process left.
+"""Hidden files for unfinished writes, and the removal of those that a killed process left.
 
-    .NAME.tmp-1a2b3c4d[.SUFFIX]   what will be NAME, or an old NAME that is being removed
-    .NAME.old-1a2b3c4d            the old NAME while the new one takes its place, on file systems
-                                  that cannot exchange two names in one step
+    .NAME.tmp-1a2b3c4d[.SUFFIX]   the future NAME, or an old NAME that is being removed
+    .NAME.old-1a2b3c4d            the old NAME while it is replaced, on file systems that cannot
+                                  exchange two names in one step
 
-A process holds a lock on what it writes (`locks`). A hidden name that nobody has locked was left by
-a killed process: the next one that writes NAME removes it, or brings the old NAME back where there
-is none. Where there are no locks, nothing is removed.
+A process holds a lock on every file that it writes (`locks`). A hidden file without a lock was left
+by a killed process. The next process that writes NAME removes it, or restores the old NAME if there
+is none. Without support for locks, nothing is removed.
 """
 
 import os
@@ -25,7 +25,7 @@ _LEFTOVER = re.compile(rf"\..+\.(tmp|old)-{_RANDOM}(\.[^.]+)?")
 
 
 def temporary_name(path: Path, kind: str = "tmp") -> Path:
-    """A hidden name next to `path` that is free."""
+    """Return an unused hidden name next to `path`."""
     suffix = path.suffix if kind == "tmp" else ""
     while True:
         name = f".{path.name}.{kind}-{secrets.token_hex(4)}{suffix}"
@@ -34,12 +34,12 @@ def temporary_name(path: Path, kind: str = "tmp") -> Path:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether this may be the hidden name of anything."""
+    """Return whether this may be a hidden name of any file."""
     return _LEFTOVER.fullmatch(name) is not None
 
 
 def leftovers(path: Path, kind: str = "tmp|old") -> list[Path]:
-    """What lies next to `path` under its hidden names, in use or not."""
+    """Return the files next to `path` under its hidden names, in use or not."""
     suffix = re.escape(path.suffix)
     pattern = re.compile(rf"\.{re.escape(path.name)}\.({kind})-{_RANDOM}({suffix})?")
     try:
@@ -50,24 +50,24 @@ def leftovers(path: Path, kind: str = "tmp|old") -> list[Path]:
 
 
 def hidden_copy(path: Path) -> Path | None:
-    """The old `path`, where a killed process left it under a hidden name and none under its own."""
+    """Return the hidden old `path` that a killed process left, if `path` is missing."""
     copies = [] if os.path.lexists(path) else leftovers(path, "old")
     return copies[0] if copies else None
 
 
 def missing(path: Path, advice: str) -> str:
-    """The error message for a `path` that is not there: what to do, or where its hidden copy is."""
+    """Return the error message for a missing `path`: the advice, or where its hidden copy is."""
     copy = hidden_copy(path)
     if copy is None:
         return f"{path} does not exist: {advice}"
     return (
         f"{path} was being replaced when the process was killed, and is now called {copy}: run the "
-        "same command again, or give it its name back"
+        "same again, or rename it back"
     )
 
 
 def clear_leftovers(path: Path) -> None:
-    """Remove what killed processes left next to `path`, and bring an old `path` back."""
+    """Remove what killed processes left next to `path`, and restore an old `path`."""
     for old in leftovers(path, "old"):
         if (lock := _claim(old)) is not None:
             if os.path.lexists(path):
@@ -76,7 +76,7 @@ def clear_leftovers(path: Path) -> None:
                 old.rename(path)
             lock.release()
     for temporary in leftovers(path, "tmp"):
-        if temporary.is_symlink():  # an old `path` on its way out
+        if temporary.is_symlink():  # an old `path` that is being removed
             remove(temporary)
         elif (lock := _claim(temporary)) is not None:
             remove(temporary)
@@ -98,13 +98,13 @@ def create_temporary(path: Path, directory: bool) -> tuple[Path, Lock | None]:
 
 
 def create_locked(create: Callable[[], Path]) -> tuple[Path, Lock | None]:
-    """Call `create` until what it makes, or finds, is there and locked by this process."""
+    """Call `create` until the path it returns exists and is locked by this process."""
     while True:
         path = create()
         try:
             lock = take_lock(path, wait=True)
         except FileNotFoundError:
-            continue  # another process took it for a leftover before it was locked
+            continue  # another process removed it before it was locked
         if lock is None or lock.is_on(path):
             return path, lock
         lock.release()
@@ -126,11 +126,11 @@ def temporary_path(path: Path, directory: bool) -> Iterator[Path]:
 
 @contextmanager
 def scratch_directory(name: str, parent: Path | None = None) -> Iterator[Path]:
-    """A directory for the time of a `with`; those of killed processes are removed first.
+    """Make a directory for the time of a `with`; those of killed processes are removed first.
 
     Args:
-        name: what it is for.
-        parent: where; the system's directory for temporary files by default.
+        name: a word for the purpose of the directory.
+        parent: its parent; the system's directory for temporary files by default.
     """
     path = (Path(tempfile.gettempdir()) if parent is None else parent) / name
     with temporary_path(path, directory=True) as temporary:
@@ -138,7 +138,7 @@ def scratch_directory(name: str, parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole directory; nothing there is fine."""
+    """Remove a file or a whole directory, if there is one."""
     while os.path.lexists(path):
         with suppress(FileNotFoundError):  # another process removes it too
             if path.is_dir() and not path.is_symlink():
@@ -148,17 +148,17 @@ def remove(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a directory in such a way that half of it is never seen under its name."""
+    """Remove a directory so that it is never half there under its name."""
     hidden = temporary_name(path)
     path.rename(hidden)
     remove(hidden)
 
 
 def _claim(path: Path) -> Lock | None:
-    """Lock a hidden name that nobody uses; None where somebody does, or nobody can know."""
+    """Lock an unused hidden file; return None if it is in use, or if that cannot be determined."""
     try:
         if hasattr(os, "getuid") and path.lstat().st_uid != os.getuid():
-            return None  # another user's, in a directory that all write to
+            return None  # another user's, in a directory that everyone can write to
         lock = take_lock(path)
     except (FileNotFoundError, PermissionError, BlockingIOError):
         return None

@@ -1,4 +1,4 @@
-"""Named arrays: in a safetensors file, and told from others by a digest."""
+"""Named arrays: safetensors files, and a digest that identifies them."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -15,7 +15,7 @@ _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All arrays of a file; an error that names it where it is damaged or holds no numbers."""
+    """Return all arrays of a file; errors name the file."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -46,21 +46,21 @@ def _check_header(path: Path) -> None:
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write arrays; a full disk is an OSError."""
+    """Write arrays to a file; a full disk is an OSError."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         save_file(plain, path, metadata={"format": "pt"})
-    except SafetensorError as error:  # a full disk; its own words say so
+    except SafetensorError as error:  # a full disk, as its message says
         raise OSError(str(error)) from error
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """Identifies names, shapes and values, as they are in float32."""
-    found = blake2b(digest_size=16)
+    """Return a digest of the names, shapes and values, in float32."""
+    hasher = blake2b(digest_size=16)
     for name in sorted(tensors):
-        found.update(f"{name} {tuple(tensors[name].shape)}\n".encode())
-        found.update(tensors[name].detach().float().cpu().flatten().numpy().data)
-    return found.hexdigest()
+        hasher.update(f"{name} {tuple(tensors[name].shape)}\n".encode())
+        hasher.update(tensors[name].detach().float().cpu().flatten().numpy().data)
+    return hasher.hexdigest()

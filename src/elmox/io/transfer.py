@@ -1,7 +1,7 @@
-"""Arrays of the host on their way to the device, without waiting for it.
+"""Copies of host arrays to the device that do not wait for it.
 
-A copy from ordinary memory waits until the GPU has done everything asked of it so far. From pinned
-memory it takes its place behind that work, and the host goes on to prepare what comes next.
+A copy from ordinary memory waits until the GPU has finished all queued work. A copy from pinned
+memory is queued behind that work, and the host continues to prepare the next batch.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """The array as a tensor there; on a CPU it shares the array's memory."""
+    """Return the array as a tensor on the device; on a CPU it shares the array's memory."""
     tensor = torch.from_numpy(array).contiguous()
     if device.type != "cuda":
         return tensor.to(device)

@@ -1,7 +1,7 @@
-"""Reading a .zst file: several frames in a row, long windows, and no silence about a missing end.
+"""Reading .zst files: several frames in a row, long windows, and an error for a missing end.
 
-Python has had Zstandard since 3.14; before that it is the `zstandard` package, whose own reader
-takes a file that was cut off for a whole one.
+Python has Zstandard since 3.14. Before that it is the `zstandard` package, whose file reader does
+not notice that a file was truncated.
 """
 
 import io
@@ -12,11 +12,11 @@ from typing import IO, Protocol, cast
 from elmox.errors import UnreadableFile
 
 _CHUNK = 2**14
-_MAX_WINDOW_LOG = 31  # what `zstd --long=31` needs
+_MAX_WINDOW_LOG = 31  # as in `zstd --long=31`
 
 
 class _Decompressor(Protocol):
-    """Of one frame; both implementations look like this."""
+    """The interface that both implementations have for one frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -28,13 +28,13 @@ class _Decompressor(Protocol):
 
 
 def open_zstd(path: str, raw: IO[bytes]) -> io.BufferedReader:
-    """The plain content of an open .zst file; `path` is for error messages."""
+    """Return the decompressed content of an open .zst file; `path` is for error messages."""
     new, error = _implementation(path)
     return io.BufferedReader(_ZstdFile(raw, new, error), buffer_size=2**17)
 
 
 def _implementation(path: str) -> tuple[Callable[[], _Decompressor], type[Exception]]:
-    """A function that makes a decompressor, and what that raises where the data is bad."""
+    """Return a function that makes a decompressor, and the exception that bad data raises in it."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 
@@ -52,7 +52,7 @@ def _implementation(path: str) -> tuple[Callable[[], _Decompressor], type[Except
 
 
 class _ZstdFile(io.RawIOBase):
-    """Frame after frame of a compressed file; `EOFError` where the last one has no end."""
+    """The decompressed frames of a file; `EOFError` if the last one is truncated."""
 
     def __init__(
         self, raw: IO[bytes], new: Callable[[], _Decompressor], error: type[Exception]
@@ -76,12 +76,12 @@ class _ZstdFile(io.RawIOBase):
         return size
 
     def _advance(self) -> bool:
-        """Decompress the next piece; False at the end of the file."""
+        """Decompress the next piece; return False at the end of the file."""
         data = self._compressed or self._raw.read(_CHUNK)
         self._compressed = b""
         if not data:
             if self._frame is not None:
-                raise EOFError("it ends before its last frame does")
+                raise EOFError("it ends in the middle of a frame")
             return False
         frame = self._frame if self._frame is not None else self._new()
         try:

@@ -13,25 +13,25 @@ _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def like(device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A tensor by which a path is chosen."""
+    """Return an empty tensor that decides which path is chosen."""
     return torch.empty(0, device=device, dtype=dtype)
 
 
 def paths(weights: LstmWeights, device: torch.device) -> dict[str, str]:
-    """Which path reads and which trains a layer like this on a device, and why."""
+    """Return the inference and the training path of such a layer on a device, with reasons."""
     likes = {name: like(device, dtype) for name, dtype in _PRECISIONS.items()}
-    reading = [f"{name}: {reading_path(tensor, weights)}" for name, tensor in likes.items()]
+    inference = [f"{name}: {inference_path(tensor, weights)}" for name, tensor in likes.items()]
     training = [f"{name}: {training_path(tensor, weights)}" for name, tensor in likes.items()]
     if device.type == "cpu":
         reason = why_not_int8()
-        reading.append(f"int8: {'packed weights of 8 bits' if reason is None else reason}")
-    return {"reading": "; ".join(reading), "training": "; ".join(training)}
+        inference.append(f"int8: {'packed 8-bit weights' if reason is None else reason}")
+    return {"inference": "; ".join(inference), "training": "; ".join(training)}
 
 
-def reading_path(like: Tensor, weights: LstmWeights) -> str:
-    """Of an LSTM layer without gradients."""
+def inference_path(like: Tensor, weights: LstmWeights) -> str:
+    """Describe the path of an LSTM layer without gradients."""
     if like.dtype == torch.int8:
-        return "packed weights of 8 bits (oneDNN)"
+        return "packed 8-bit weights (oneDNN)"
     if can_pack(like):
         return "packed weights (oneDNN)"
     reason = why_not_fused(like, weights)
@@ -39,7 +39,7 @@ def reading_path(like: Tensor, weights: LstmWeights) -> str:
 
 
 def training_path(like: Tensor, weights: LstmWeights) -> str:
-    """Of an LSTM layer in training."""
+    """Describe the path of an LSTM layer in training."""
     reason = why_not_fused(like, weights)
     if reason is None:
         return "fused kernels, recorded as CUDA graphs"
@@ -47,18 +47,18 @@ def training_path(like: Tensor, weights: LstmWeights) -> str:
     return f"{kind} ({reason})"
 
 
-def word_reading_path(like: Tensor) -> str:
-    """Of the character CNN and the highways without gradients."""
+def word_inference_path(like: Tensor) -> str:
+    """Describe the path of the character CNN and the highways without gradients."""
     reason = why_not_triton(like)
     return "Triton kernels" if reason is None else f"look-up in a table of sums ({reason})"
 
 
 def word_training_path(like: Tensor) -> str:
-    """Of the character CNN and the highways in training."""
+    """Describe the path of the character CNN and the highways in training."""
     reason = why_not_triton(like)
     return "Triton kernels" if reason is None else f"plain torch ({reason})"
 
 
-def reads_by_table(like: Tensor) -> bool:
-    """Whether a convolution is looked up instead of multiplied, where there are no gradients."""
+def uses_table(like: Tensor) -> bool:
+    """Return whether convolutions without gradients are looked up in a table of sums."""
     return why_not_triton(like) is not None

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from elmox.config import Activation, CharCnnConfig
 from elmox.kernels.char_cnn.cpu_table import convolve_and_max, filter_table
-from elmox.kernels.char_cnn.dispatch import triton_char_cnn
+from elmox.kernels.char_cnn.dispatch import CharCnnWeights, triton_char_cnn
 from elmox.kernels.derived import Derived
 from elmox.kernels.torch_modes import modes_off
 
@@ -114,10 +114,12 @@ class CharCnn(nn.Module):
     def _run_kernels(self, characters: Tensor, lengths: Tensor | None) -> Tensor | None:
         """The same by Triton kernels; None where they do not apply."""
         convolutions = cast(list[nn.Conv1d], list(self.convolutions))
-        weights = [convolution.weight for convolution in convolutions]
-        biases = [cast(Tensor, convolution.bias) for convolution in convolutions]
-        table = self.embedding.weight
-        return triton_char_cnn(self.config, characters, lengths, table, weights, biases)
+        weights = CharCnnWeights(
+            table=self.embedding.weight,
+            filters=[convolution.weight for convolution in convolutions],
+            biases=[cast(Tensor, convolution.bias) for convolution in convolutions],
+        )
+        return triton_char_cnn(self.config, characters, lengths, weights)
 
     @torch.no_grad()
     def infer(self, characters: Tensor, lengths: Tensor) -> Tensor:

@@ -5,8 +5,10 @@ once, here, so that a bad file is found at loading with a message that names the
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from elmox.config import ElmoConfig
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_RATIO
+from elmox.io.tensors import digest
 from elmox.model.bilm import BiLm
 from elmox.model.layer_mix import Mix
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
@@ -25,6 +28,7 @@ from elmox.text.words import WordIndexer
 
 ALIGNMENT = 64  # bytes; torch's own, for the CPU
 
+_HASHING_THREADS = 4
 _SOME_PARTS = 10
 
 
@@ -111,6 +115,23 @@ def in_precision(checkpoint: Checkpoint, dtype: torch.dtype) -> Checkpoint:
         state = LstmState(**_rounded(parts, dtype, "the warm state"))
     tensors = _rounded(checkpoint.tensors, dtype, "the biLM")
     return replace(checkpoint, tensors=tensors, softmax=softmax, warm_state=state)
+
+
+def checkpoint_digest(checkpoint: Checkpoint, with_state: bool) -> str:
+    """Return a digest of everything that vectors depend on.
+
+    Args:
+        checkpoint: a model.
+        with_state: include the warm state, for vectors that start from it.
+    """
+    tensors = dict(checkpoint.tensors)
+    state = checkpoint.warm_state
+    if with_state and state is not None:
+        tensors |= {"warm_state.hidden": state.hidden, "warm_state.cell": state.cell}
+    with ThreadPoolExecutor(_HASHING_THREADS) as pool:
+        digests = list(pool.map(lambda name: digest({name: tensors[name]}), sorted(tensors)))
+    parts = (checkpoint.config, checkpoint.characters, checkpoint.words, digests)
+    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 @torch.inference_mode(False)

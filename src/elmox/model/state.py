@@ -67,6 +67,11 @@ class CarriedState:
         self._fresh = fresh
         self.reset()
 
+    @property
+    def num_rows(self) -> int:
+        """Number of rows whose state is known."""
+        return self._state.num_rows
+
     def reset(self) -> None:
         """Forget everything."""
         self._state = self._fresh(0)

@@ -1,7 +1,7 @@
-"""How sure an accuracy is: the bootstrap over sentences.
+"""Confidence intervals of accuracies: the bootstrap over sentences.
 
 Words of one sentence are not independent, so whole sentences are drawn with replacement. Two
-systems are compared on the same draws (paired), which takes out what both find hard.
+systems are compared on the same draws (paired), which removes the variance that they share.
 """
 
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ def accuracy_interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval:
-    """An accuracy, or the difference of two, with its percentile bootstrap interval.
+    """Return an accuracy, or the difference of two, with its percentile bootstrap interval.
 
     Args:
-        right: (n,) whether each item was right, or how often (0 to 1) over several runs.
+        right: (n,) whether each item is right, or its mean (0 to 1) over several runs.
         groups: (n,) the sentence of each item; any numbers, in any order.
-        other: (n,) the same items by another system: the difference `right - other` is taken.
-        samples: bootstrap samples.
-        seed: of the draws; the same for the same groups, whatever is compared.
+        other: (n,) the same items of another system, for the difference `right - other`.
+        samples: number of bootstrap samples.
+        seed: of the draws, which depend only on it and on the number of groups.
         level: share of the samples inside the interval.
     """
     if right.ndim != 1 or groups.shape != right.shape or not right.size:
@@ -55,9 +55,9 @@ def accuracy_interval(
     if samples < 1 or not 0 < level < 1:
         raise ElmoxError(f"samples={samples}, level={level}: expected samples >= 1, 0 < level < 1")
     gains = right.astype(np.float64) - (0.0 if other is None else other.astype(np.float64))
-    _, places = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(places).astype(np.float64)
-    sums = np.bincount(places, weights=gains).astype(np.float64)
+    _, group_ids = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(group_ids).astype(np.float64)
+    sums = np.bincount(group_ids, weights=gains).astype(np.float64)
     drawn = 100 * _resampled_means(sums, sizes, samples, seed)
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(100 * float(gains.mean()), float(low), float(high))
@@ -66,7 +66,7 @@ def accuracy_interval(
 def _resampled_means(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], samples: int, seed: int
 ) -> NDArray[np.float64]:
-    """(samples,) the mean over items of as many groups as there are, drawn with replacement."""
+    """Return the mean over items (samples,) of all groups, drawn with replacement."""
     generator = np.random.default_rng(seed)
     number = len(sums)
     means = np.empty(samples)

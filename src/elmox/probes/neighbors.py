@@ -1,9 +1,9 @@
-"""Nearest neighbors of a word in its sentence (the paper's Table 4).
+"""Nearest neighbors of a word in its sentence (Peters et al. 2018, Table 4).
 
-A word vector without context has all senses of a word in it: the neighbors of "play" are players,
-games and theatres at once. The biLM's vector of one "play" in one sentence has as its neighbors
-words of other sentences that are used alike. Both kinds are looked for in one pass over a text of
-any size: what is held are the nearest so far and the vectors of one chunk.
+A word vector without context mixes all senses of a word: the neighbors of "play" are players, games
+and theaters at once. The neighbors of the biLM's vector of "play" in one sentence are words with a
+similar use in other sentences. Both kinds are searched in one pass over a text of any size: only
+the nearest so far and the vectors of one chunk are in memory.
 
 Similarity is the cosine, in float32.
 """
@@ -19,20 +19,26 @@ from torch import Tensor
 from tqdm import tqdm
 
 from elmox.elmo import Elmo
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
 from elmox.inference.layer_choice import Layers, choose_layers
 from elmox.text.batches import in_chunks
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**29}  # of float32 vectors held at a time
 
 Sentence: TypeAlias = tuple[str, ...]
-Place: TypeAlias = tuple[Sentence, int]  # a word in a sentence
+Occurrence: TypeAlias = tuple[Sentence, int]  # a sentence and the position of a word in it
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A word in a sentence of the text."""
+    """A word in a sentence of the text.
+
+    Attributes:
+        similarity: cosine.
+        sentence: the sentence.
+        position: index of the word in it.
+    """
 
     similarity: float
     sentence: Sentence
@@ -46,7 +52,12 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class WordNeighbor:
-    """A word of the text, by itself."""
+    """A word of the text without context.
+
+    Attributes:
+        similarity: cosine.
+        word: the word.
+    """
 
     similarity: float
     word: str
@@ -54,7 +65,13 @@ class WordNeighbor:
 
 @dataclass(frozen=True)
 class Neighbors:
-    """What is nearest to a word, nearest first, and how much text was looked at."""
+    """The neighbors of a word, nearest first.
+
+    Attributes:
+        in_context: words in sentences.
+        context_free: words without context.
+        num_sentences, num_tokens: size of the searched text.
+    """
 
     in_context: list[Neighbor]
     context_free: list[WordNeighbor]
@@ -63,18 +80,21 @@ class Neighbors:
 
 
 def find_word(sentence: Sequence[str], word: str, occurrence: int = 1) -> int:
-    """The position of a word in a tokenized sentence; of its second occurrence for 2, and so on."""
-    places = [place for place, token in enumerate(sentence) if token == word]
-    if not places:
+    """Return the position of a word in a tokenized sentence; `occurrence` counts from 1."""
+    positions = [position for position, token in enumerate(sentence) if token == word]
+    if not positions:
         raise ElmoxError(
-            f"{word!r} is not a token of the sentence; its tokens are: {' '.join(sentence)}"
+            f"{word!r} is not a token of the sentence: choose one of its tokens: "
+            + " ".join(sentence)
         )
-    if not 1 <= occurrence <= len(places):
-        raise ElmoxError(
-            f"occurrence {occurrence} of {word!r}: expected 1 to {len(places)}, as often as the "
-            "sentence has it"
+    if not 1 <= occurrence <= len(positions):
+        raise ArgumentError(
+            "{} of {}: expected 1 to {}, the number of times it is in the sentence",
+            Argument("occurrence", occurrence),
+            repr(word),
+            len(positions),
         )
-    return places[occurrence - 1]
+    return positions[occurrence - 1]
 
 
 def find_neighbors(
@@ -88,32 +108,30 @@ def find_neighbors(
     same_word: bool = False,
     show_progress_bar: bool = False,
 ) -> Neighbors:
-    """Search a text for what is nearest to a word of a sentence.
+    """Search a text for the nearest neighbors of a word of a sentence.
 
     Args:
         elmo: the model.
         sentence: a tokenized sentence.
         position: of the word, counted from 0.
-        text: tokenized sentences, read once. Where `sentence` itself is among them, it is left out.
-        layers: whose vectors are compared: "top", "average", "mix", "mix:NAME" or a number.
-        k: how many neighbors of each kind, at most.
-        same_word: only the same word, in any case, can be a neighbor in context. Sentences without
-            it are then not embedded, which makes the search far quicker.
-        show_progress_bar: on stderr.
+        text: tokenized sentences, read once. If `sentence` is among them, it is skipped.
+        layers: the layer that is compared: "top", "average", "mix", "mix:NAME" or an index.
+        k: maximum number of neighbors of each kind.
+        same_word: restrict the neighbors in context to the same word, in upper or lower case.
+            Sentences without it are then not embedded, which makes the search much faster.
+        show_progress_bar: show a bar on stderr.
 
     Returns:
-        Neighbors in context, each from a sentence of its own (its nearest word; a sentence that
-        the text repeats counts once); and neighbors of the word's own vector, layer 0, among the
-        other distinct words of the text.
+        Neighbors in context, at most one per sentence (repeated sentences count once); and
+        neighbors of the word's context-free vector, layer 0, among the other distinct words.
     """
-    if k < 1:
-        raise ElmoxError(f"k={k}: expected at least 1")
+    require_at_least(1, "k", k)
     search = _Search(elmo, tuple(sentence), position, layers, k, same_word)
     num_sentences = num_tokens = 0
     with tqdm(unit="tok", unit_scale=True, disable=not show_progress_bar) as progress:
-        sentences: Iterator[Sentence] = (tuple(own) for own in text if len(own))
+        sentences: Iterator[Sentence] = (tuple(tokens) for tokens in text if len(tokens))
         for chunk in in_chunks(sentences, len, search.chunk_tokens):
-            search.look_at(chunk)
+            search.add(chunk)
             size = sum(map(len, chunk))
             progress.update(size)
             num_tokens += size
@@ -121,7 +139,7 @@ def find_neighbors(
     if not num_tokens:
         raise ElmoxError("the text has no words: nothing to search")
     return Neighbors(
-        [Neighbor(similarity, *place) for similarity, place in search.places.best()],
+        [Neighbor(similarity, *occurrence) for similarity, occurrence in search.occurrences.best()],
         [WordNeighbor(similarity, word) for similarity, word in search.words.best()],
         num_sentences,
         num_tokens,
@@ -133,45 +151,45 @@ def _unit(vectors: Tensor) -> Tensor:
 
 
 def _cosines(vectors: Tensor, unit: Tensor) -> NDArray[np.float32]:
-    """Cosine of each of (N, D) with a unit vector (D,)."""
+    """Return the cosine of each of (N, D) with a unit vector (D,)."""
     cosines: NDArray[np.float32] = (_unit(vectors) @ unit).cpu().numpy()
     return cosines
 
 
 class _Nearest(Generic[T]):
-    """The k nearest of all that was offered."""
+    """The k nearest of all items that were added."""
 
     def __init__(self, k: int, key: Callable[[T], Hashable]) -> None:
-        """`key` says which things are the same: of those, only one is kept."""
+        """Start without items; of items with the same `key`, only the nearest is kept."""
         self._k = k
         self._key = key
         self._kept: dict[Hashable, tuple[float, T]] = {}
 
-    def offer(self, things: Sequence[T], similarities: NDArray[np.float32]) -> None:
-        """Look at some more; among equally near ones those that came first stay."""
-        for place in np.argsort(-similarities, kind="stable").tolist():
-            similarity, key = float(similarities[place]), self._key(things[place])
+    def add(self, items: Sequence[T], similarities: NDArray[np.float32]) -> None:
+        """Add items; among equally near ones, those that were added first stay."""
+        for index in np.argsort(-similarities, kind="stable").tolist():
+            similarity, key = float(similarities[index]), self._key(items[index])
             if len(self._kept) == self._k:
-                # Dicts keep the order in which things came: the last of the farthest.
-                farthest = min(reversed(self._kept), key=lambda own: self._kept[own][0])
+                # Dicts keep the order of insertion: this is the last of the farthest.
+                farthest = min(reversed(self._kept), key=lambda kept: self._kept[kept][0])
                 if similarity <= self._kept[farthest][0]:
                     return
                 if key not in self._kept:
                     del self._kept[farthest]
-            self._kept.setdefault(key, (similarity, things[place]))
+            self._kept.setdefault(key, (similarity, items[index]))
 
     def best(self) -> list[tuple[float, T]]:
-        """Similarity and thing, nearest first."""
+        """Return similarities and items, nearest first."""
         return sorted(self._kept.values(), key=lambda kept: -kept[0])
 
 
 class _Search:
-    """What is looked for, and the nearest so far.
+    """The word whose neighbors are searched, and the nearest so far.
 
     Attributes:
-        chunk_tokens: most tokens to look at at a time.
-        places: the nearest words in sentences.
-        words: the nearest words by themselves.
+        chunk_tokens: maximum number of tokens of a chunk.
+        occurrences: the nearest words in sentences.
+        words: the nearest words without context.
     """
 
     def __init__(
@@ -179,9 +197,9 @@ class _Search:
     ) -> None:
         if not choose_layers(layers, elmo.num_layers, elmo.mixes).single:
             raise ElmoxError(f"layers={layers!r}: expected one, such as 'top', 'average' or 1")
-        room = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
-        self.chunk_tokens = max(1, room // (4 * elmo.dim))
-        self.places = _Nearest[Place](k, key=lambda place: place[0])
+        chunk_bytes = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
+        self.chunk_tokens = max(1, chunk_bytes // (4 * elmo.dim))
+        self.occurrences = _Nearest[Occurrence](k, key=lambda occurrence: occurrence[0])
         self.words = _Nearest[str](k, key=lambda word: word)
         self._elmo = elmo
         self._layers = layers
@@ -190,37 +208,37 @@ class _Search:
         self._vector = _unit(self._vectors([sentence])[position])  # (D,)
         self._word_vector = _unit(elmo.reader.token_vectors([self._word])[0])  # (P,)
 
-    def look_at(self, chunk: Sequence[Sentence]) -> None:
-        """Take the nearest of some more sentences."""
-        # Sorted, because the order of a set differs from run to run.
+    def add(self, chunk: Sequence[Sentence]) -> None:
+        """Add the nearest words of some sentences."""
+        # Sorted, because the order of a set differs between runs.
         words = sorted({word for sentence in chunk for word in sentence} - {self._word})
         if words:
             vectors = self._elmo.reader.token_vectors(words)
-            self.words.offer(words, _cosines(vectors, self._word_vector))
+            self.words.add(words, _cosines(vectors, self._word_vector))
         sentences = [sentence for sentence in dict.fromkeys(chunk) if sentence != self._sentence]
         if self._same_word:
             sentences = [sentence for sentence in sentences if self._is_word(sentence).any()]
         if sentences:
-            self._look_at_places(sentences)
+            self._add_occurrences(sentences)
 
-    def _look_at_places(self, sentences: Sequence[Sentence]) -> None:
-        """Offer the nearest word of each sentence."""
+    def _add_occurrences(self, sentences: Sequence[Sentence]) -> None:
+        """Add the nearest word of each sentence."""
         cosines = _cosines(self._vectors(sentences), self._vector)
         if self._same_word:
             same = np.concatenate([self._is_word(sentence) for sentence in sentences])
             cosines[~same] = -np.inf
         ends = np.cumsum([len(sentence) for sentence in sentences])
-        own = np.split(cosines, ends[:-1])
-        positions = [int(part.argmax()) for part in own]
-        best = np.array([part[at] for part, at in zip(own, positions, strict=True)])
-        self.places.offer(list(zip(sentences, positions, strict=True)), best)
+        by_sentence = np.split(cosines, ends[:-1])
+        positions = [int(part.argmax()) for part in by_sentence]
+        best = np.array([part[i] for part, i in zip(by_sentence, positions, strict=True)])
+        self.occurrences.add(list(zip(sentences, positions, strict=True)), best)
 
     def _vectors(self, sentences: Sequence[Sentence]) -> Tensor:
-        """All tokens of some sentences, one after the other, (tokens, D)."""
-        found = self._elmo.encode_tokens(sentences, layers=self._layers, convert_to_tensor=True)
-        return torch.cat([own.to(self._elmo.device) for own in found])
+        """Return the vectors of all tokens of some sentences, (tokens, D)."""
+        vectors = self._elmo.encode_tokens(sentences, layers=self._layers, convert_to_tensor=True)
+        return torch.cat([tokens.to(self._elmo.device) for tokens in vectors])
 
     def _is_word(self, sentence: Sentence) -> NDArray[np.bool_]:
-        """(T,) which words of a sentence are the one in question, in any case."""
-        wanted = self._word.casefold()
-        return np.fromiter((word.casefold() == wanted for word in sentence), bool, len(sentence))
+        """Return (T,) which words of a sentence are the searched one, in upper or lower case."""
+        folded = self._word.casefold()
+        return np.fromiter((word.casefold() == folded for word in sentence), bool, len(sentence))

@@ -28,7 +28,6 @@ from elmox.tasks.fit.finetuned import FinetunedElmo
 from elmox.tasks.nn.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
-from elmox.vectors.embed import model_digest
 
 MODEL_TYPE = "elmox-task"
 FORMAT = 1
@@ -88,7 +87,7 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
     refuse_existing(path, force)
     settings = {"model_type": MODEL_TYPE, "format": FORMAT, **asdict(model.description)}
     if model.finetuned is not None:
-        settings["finetuned"] = model_digest(model.finetuned.elmo)
+        settings["finetuned"] = model.finetuned.elmo.digest()
     with atomic_directory(path) as new:
         apart = model.bilm_weights().keys()
         own = {name: part for name, part in model.state_dict().items() if name not in apart}
@@ -136,7 +135,7 @@ def _read_elmo(path: Path, wanted: object) -> Elmo:
     if not path.is_dir():
         raise ElmoxError(f"{path} is missing, the biLM of the model: copy the model's whole folder")
     elmo = Elmo.from_pretrained(path, device="cpu")
-    if model_digest(elmo) != wanted:
+    if elmo.digest() != wanted:
         raise ElmoxError(
             f"{path} is not the biLM that was learned with this model: copy the model's whole "
             "folder"

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmox.elmo import Elmo, resolve_device
+from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
+from elmox.inference.device import resolve_device
 from elmox.tasks.base import check_scored
 from elmox.tasks.data.batches import TaskData, answers_to, distinct_sentences
 from elmox.tasks.data.texts import Sentence
 from elmox.tasks.model import TaskModel, read_model
 from elmox.text.batches import in_chunks
 from elmox.text.tokenize import get_tokenizer
-from elmox.vectors.embed import model_digest
 
 WORDS_AT_ONCE = 2**15  # whose layers are held in memory
 
@@ -77,7 +77,7 @@ class TaskPredictor:
                 raise ElmoxError(f"{path} was fitted {has}: leave {elmo} out")
             return cls(model, None)
         found = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(where))
-        if model_digest(found) != wanted.digest:
+        if found.digest() != wanted.digest:
             raise ElmoxError(
                 f"{path} was fitted with another biLM than {elmo or recipe.elmo.model}: give the "
                 "one it was fitted with"

@@ -11,8 +11,8 @@ from elmox.errors import ElmoxError
 from elmox.text.offsets import token_offsets
 
 BLANK = "___"
-_BLANKS = re.compile("_{3,}")  # people do not count underscores
-_WORD = "word"  # what the tokenizer sees in its place: a plain word in any language
+_BLANKS = re.compile("_{3,}")  # underscores are easily miscounted
+_WORD = "word"  # the tokenizer reads this in place of the gap: a plain word in any language
 
 
 def position_of_blank(tokens: Sequence[str]) -> int:
@@ -25,8 +25,8 @@ def position_of_blank(tokens: Sequence[str]) -> int:
 def tokenize_with_blank(text: str, tokenize: Callable[[str], list[str]]) -> list[str]:
     """Tokenize a sentence with one gap, which becomes a token of its own.
 
-    The tokenizer sees a plain word instead of the gap, so that everything around it is split as
-    usual. A tokenizer that leaves punctuation on words has it cut off here.
+    The tokenizer reads a plain word instead of the gap, so that everything around it is split as
+    usual. If the tokenizer leaves punctuation on words, it is split off here.
     """
     sides = _BLANKS.split(text)
     _require_one(len(sides) - 1)

@@ -1,11 +1,11 @@
-"""Characters to ids: how a word is spelled for the character CNN (the released models' section 1).
+"""Characters to ids: the spelling of a word for the character CNN.
 
 AI2's models read UTF-8 *bytes*, not code points. A word fills `max_characters` slots:
 begin-of-word, at most `max_characters - 2` bytes (a cut may fall inside a code point), end-of-word,
-in-word padding. Every id is shifted by one so that a row of zeros can mean "no word here".
+in-word padding. Every id is shifted by one, so that a row of zeros can mean "no word here".
 ELMoForManyLangs has an inventory of code points instead (`spell_unicode`).
 
-Both functions take *distinct* words: text is Zipfian, so a batch spells each word once.
+Both functions expect *distinct* words: text repeats words, so a batch spells each of them once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ class Spelling(NamedTuple):
     """U spelled words; beyond its length a row holds in-word padding."""
 
     ids: NDArray[np.integer[Any]]  # (U, max_characters)
-    lengths: NDArray[np.int64]  # (U,) used slots, both word marks counted
+    lengths: NDArray[np.int64]  # (U,) used slots, with both word marks
 
 
 def spell_bytes(words: Sequence[str], max_characters: int = 50) -> Spelling:
     """Spell words in UTF-8 bytes.
 
-    `<S>` and `</S>` are one special id between the word marks, also where they occur literally in
+    `<S>` and `</S>` are one special id between the word marks, even if they occur literally in
     text. Code points that UTF-8 cannot encode (lone surrogates) are left out.
     """
     limit = max_characters - 2
@@ -59,8 +59,8 @@ def spell_unicode(
 ) -> Spelling:
     """Spell words in the code points of an ELMoForManyLangs inventory.
 
-    The original code looked up the two word marks the wrong way round and the models were trained
-    like that: a word begins with `<eow>` and ends with `<bow>`.
+    The original code swapped the two word marks, and the models were trained like that: a word
+    begins with `<eow>` and ends with `<bow>`.
     """
     unknown = characters["<oov>"]
     spelled = [

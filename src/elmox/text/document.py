@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from elmox.errors import ElmoxError, shortened
+from elmox.errors import ElmoxError
+from elmox.text.inputs import described
 from elmox.text.offsets import Offsets, token_offsets
 from elmox.text.sentences import split_sentences
 from elmox.text.tokenize import Tokenizer
@@ -43,9 +44,7 @@ def split_document(text: str, tokenize: Tokenizer, wrapped: bool = False) -> lis
             traced back.
     """
     if not isinstance(text, str):
-        raise ElmoxError(
-            f"text is {shortened(text, 40)} ({type(text).__name__}): expected a string"
-        )
+        raise ElmoxError(f"text is {described(text)}: expected a string")
     sentences = []
     pieces = split_sentences(text, wrapped)
     for (start, end), sentence in zip(token_offsets(text, pieces), pieces, strict=True):

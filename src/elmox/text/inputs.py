@@ -1,6 +1,6 @@
-"""Sentences as callers give them: a string, a list, a generator, an array, a column of a table.
+"""Sentences as callers pass them: a string, a list, a generator, an array, a column of a table.
 
-Everything else is refused with the number of the row, before anything is computed.
+Anything else is an error with the number of the row, before anything is computed.
 """
 
 import warnings
@@ -43,7 +43,7 @@ def check_texts(sentences: Iterable[Text]) -> None:
             "columns"
         )
     if isinstance(sentences, bytes | bytearray) or not isinstance(sentences, Iterable):
-        raise ElmoxError(f"sentences is {_described(sentences)}: {_EXPECTED}")
+        raise ElmoxError(f"sentences is {described(sentences)}: {_EXPECTED}")
     if isinstance(sentences, np.ndarray) and sentences.ndim != 1:
         raise ElmoxError(
             f"sentences is an array of shape {sentences.shape}: expected one dimension"
@@ -51,23 +51,23 @@ def check_texts(sentences: Iterable[Text]) -> None:
 
 
 def checked_tokens(row: int, sentence: Sequence[str]) -> Sequence[str]:
-    """Return a sentence that is given as tokens.
+    """Return a tokenized sentence after checking that it is a sequence of strings.
 
     Raises:
-        ElmoxError: with the number of the row, if it is anything else than a sequence of strings.
+        ElmoxError: it is something else; the message names the row.
     """
     if isinstance(sentence, np.ndarray) and sentence.ndim == 1:
         sentence = sentence.tolist()
     if isinstance(sentence, Mapping | bytes | bytearray) or not isinstance(sentence, Sequence):
         raise ElmoxError(
-            f"sentence {row} is {_described(sentence)}: expected a string or a list of strings"
+            f"sentence {row} is {described(sentence)}: expected a string or a list of strings"
         )
     # Types first: a loop over tokens would take longer than a GPU takes to embed them.
     types = set(map(type, sentence))
     if types != {str} and not all(issubclass(kind, str) for kind in types):
         wrong = next(token for token in sentence if not isinstance(token, str))
         raise ElmoxError(
-            f"sentence {row} has the token {_described(wrong)}: expected a string or a list of "
+            f"sentence {row} has the token {described(wrong)}: expected a string or a list of "
             "strings"
         )
     return sentence
@@ -84,7 +84,8 @@ def warn_if_tokens(sentences: Sequence[Text]) -> None:
         )
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """Return a value and its type for an error message."""
     return f"{shortened(value, 40)} ({type(value).__name__})"
 
 

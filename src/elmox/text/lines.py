@@ -6,7 +6,7 @@
 | tokenized | one sentence, its tokens separated by white space (bilm-tf's habit) |
 | jsonl | `{"tokens": [...]}`, one sentence, or `{"text": "..."}`, running text |
 
-Other keys of a JSON line are ignored. Every line gives one entry, an empty line an empty one, so
+Other keys of a JSON line are ignored. Every line becomes one entry, an empty line an empty one, so
 that a line's number is its key. Files may be compressed.
 """
 
@@ -20,7 +20,7 @@ from elmox.errors import ElmoxError
 from elmox.io.json_lines import check_json_text, is_json_lines
 from elmox.io.text_files import open_text, text_name
 from elmox.text.offsets import Offsets, token_offsets
-from elmox.text.sentences import split_sentences
+from elmox.text.sentences import sentences_of
 
 LineFormat: TypeAlias = Literal["raw", "tokenized", "jsonl"]
 Tokenize: TypeAlias = Callable[[str], list[str]]
@@ -40,7 +40,7 @@ class Line:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all its sentences, which is the length of its entry."""
+        """Number of tokens of all its sentences."""
         return sum(map(len, self.sentences))
 
     def offsets(self) -> list[list[Offsets]] | None:
@@ -66,9 +66,9 @@ def read_lines(path: str, format: LineFormat, tokenize: Tokenize, skip: int = 0)
 
     Args:
         path: the file.
-        format: what its lines are.
-        tokenize: the model's tokenizer, for raw text.
-        skip: lines to pass over, because an earlier run has done them.
+        format: the format of its lines.
+        tokenize: the model's tokenizer, for running text.
+        skip: number of lines to skip, because an earlier run has processed them.
     """
     parse = {"raw": _raw, "tokenized": _tokenized, "jsonl": _json}[format]
     for number, line in enumerate(text_lines(path, skip), start=skip):
@@ -80,7 +80,7 @@ def text_lines(path: str, skip: int = 0) -> Iterator[str]:
 
     Args:
         path: the file, plain or compressed.
-        skip: lines to pass over.
+        skip: number of lines to skip.
     """
     with open_text(path, newline="\n") as file:
         for line in islice(file, skip, None):
@@ -93,8 +93,7 @@ def _tokenized(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
 
 
 def _raw(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
-    sentences = (tokenize(sentence) for sentence in split_sentences(line))
-    return Line([tokens for tokens in sentences if tokens], line)
+    return Line([tokens for tokens in sentences_of(line, tokenize) if tokens], line)
 
 
 def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:

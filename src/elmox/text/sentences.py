@@ -1,13 +1,16 @@
-"""Sentence splitter: running text in, its sentences out, by rule.
+"""Sentence splitter: running text to sentences, by rule.
 
-The biLM reads one sentence at a time, so raw text is cut into sentences before those are cut into
-words. A line break ends a sentence. Inside a line, an end mark (`.`, `!`, `?`, an ellipsis), with
-the quotes and brackets that close after it, ends one where white space follows, unless the word
-before (an abbreviation, an initial, the number of a list item) or the word after (in lower case)
-says otherwise. The end marks of other scripts, such as `。`, `؟` and `।`, always end one; the other
-rules are for English.
+The biLM reads one sentence at a time, so running text is split into sentences before those are
+split into words.
 
-Nothing is lost but the white space between sentences.
+- A line break ends a sentence.
+- Inside a line, an end mark (`.`, `!`, `?`, an ellipsis) ends a sentence if white space follows it
+  and the quotes and brackets that close after it.
+- Exceptions depend on the word before (an abbreviation, an initial, the number of a list item) and
+  on the word after (in lower case). They are made for English.
+- The end marks of other scripts, such as `。`, `؟` and `।`, always end a sentence.
+
+Nothing is lost except the white space between sentences.
 """
 
 import re
@@ -23,7 +26,7 @@ _LEADING_ABBREVIATIONS = frozenset(LEADING_ABBREVIATIONS.split()) | {"e.g", "i.e
 _NUMBER_ABBREVIATIONS = frozenset(NUMBER_ABBREVIATIONS.split())
 _ABBREVIATIONS = frozenset(ABBREVIATIONS.split())
 
-# Words that start a sentence when they have a capital, even after an abbreviation.
+# Capitalized words that start a sentence even after an abbreviation.
 _STARTER_WORDS = (
     "A After All Also Although An And Another As At Because Before Both But By During Each Even "
     "For From He Her Here His How However I If In It Its Later Many More Most My No Not Now On One "
@@ -35,10 +38,10 @@ _STARTERS = frozenset(_STARTER_WORDS.split())
 _OPENERS = "\"'“‘«(\\[{「『（"
 _CLOSERS = "\"'”’»)\\]}」』）】》"
 _END = re.compile(
-    # English: marks, perhaps spaced ones; what closes or smiles after them; the word that follows.
+    # English: marks, perhaps with spaces between; closing signs or smileys; the word that follows.
     rf"(?<![.!?…])(?P<mark>[.!?…]++(?:\s++[.!?…]++){{0,8}}+)(?P<close>[{_CLOSERS}]*+)"
     rf"(?:\s*+[:;=]-?[()DP]++(?!\w))*+(?=\s++[{_OPENERS}]*+(?P<next>\w++|\S))"
-    # Scripts whose end mark means nothing else and needs no space.
+    # Scripts whose end mark is unambiguous and needs no space.
     rf"|[。！？｡।॥۔؟։።။។]++[{_CLOSERS}]*+"
 )
 _LAST_WORD = re.compile(r"[\w.]*\Z")
@@ -49,7 +52,7 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 
 def split_sentences(text: str, wrapped: bool = False) -> list[str]:
-    """Cut running text into sentences, without the white space around them.
+    """Split running text into sentences, without the white space around them.
 
     Args:
         text: running text, a paragraph per line.
@@ -60,7 +63,7 @@ def split_sentences(text: str, wrapped: bool = False) -> list[str]:
 
 
 def sentences_of(text: str, tokenizer: Tokenizer, wrapped: bool = False) -> list[list[str]]:
-    """Cut running text into sentences, and those into tokens; see `split_sentences`."""
+    """Split running text into sentences, and those into tokens; see `split_sentences`."""
     return [tokenizer(sentence) for sentence in split_sentences(text, wrapped)]
 
 
@@ -76,7 +79,7 @@ def _split_paragraph(paragraph: str) -> list[str]:
 
 
 def _is_end(paragraph: str, start: int, match: re.Match[str]) -> bool:
-    """Whether the sentence that starts at `start` ends at the end mark of English in `match`."""
+    """Return whether the sentence from `start` ends at the English end mark in `match`."""
     mark, following = match["mark"], match["next"]
     reach = max(start, match.start() - _LAST_WORD_REACH)
     word = _LAST_WORD.findall(paragraph, reach, match.start())[0]
@@ -88,6 +91,6 @@ def _is_end(paragraph: str, start: int, match: re.Match[str]) -> bool:
         if word in _ABBREVIATIONS or _INITIALS.fullmatch(word):
             return following in _STARTERS or (word == "etc" and following[0].isupper())
     if following[0].islower():
-        # Informal text has no capitals; but `"Really?" she asked`, `Yahoo! is`, `so ... yes`.
+        # Informal text has no capitals. No end: `"Really?" she asked`, `Yahoo! is`, `so ... yes`.
         return word.islower() and not match["close"] and mark[:2] not in ("..", "…", ". ")
     return True

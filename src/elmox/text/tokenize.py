@@ -1,20 +1,18 @@
-"""Tokenizers: a text in, the list of its words out.
+"""Tokenizers: a text to the list of its words.
 
-ELMo embeds words, so a model is only as good as the agreement between the words it was trained on
-and the words it is given. A checkpoint's config therefore names its tokenizer, and `get_tokenizer`
-turns the name into a function:
+ELMo embeds words, so its input must be tokenized like its training text. A checkpoint's config
+therefore names its tokenizer, and `get_tokenizer` returns the function of that name:
 
     treebank           Penn Treebank words, as in the CoNLL and PropBank data: `do n't`, `John 's`
-    treebank:hyphens   the same, cut further as in web treebanks: `15 - year`, `and / or`, `5 pm`
-    whitespace         the text is tokenized already
+    treebank:hyphens   the same, split further as in web treebanks: `15 - year`, `and / or`, `5 pm`
+    whitespace         for text that is tokenized already
     spacy:LANG         the rules of spaCy for one language, for example `spacy:de`
 
 The Treebank tokenizer is one regular expression per variant: an ordered choice between kinds of
 token, the last of which is "any character". So it never changes a text: its tokens, joined, are the
-text without the white space; quotes and brackets stay the characters they are. It wants a sentence
-at a time, because a period that ends the text is a token of its own even after an abbreviation.
-Repetitions are possessive (`++`) or bounded, which makes the time linear in the text, whatever the
-text holds.
+text without the white space, and quotes and brackets stay as they are. It expects one sentence at a
+time, because a period at the end of the text is a token by itself even after an abbreviation.
+Repetitions are possessive (`++`) or bounded, so the time is linear in the length of any text.
 """
 
 import re
@@ -32,7 +30,7 @@ LEGAL_NAMES = (
 
 # The word lists are strings of words with spaces between them.
 #
-# Words that own the period after them. These lead on to a name or an example, or to a number ...
+# Words that keep the period after them. These precede a name, an example or a number ...
 LEADING_ABBREVIATIONS = (
     "Adm Atty Attys Brig Capt Cmdr Col Cpl Dr Fr Gen Gov Hon Lt Maj Messrs Mr Mrs Ms Mt Pres Prof "
     "Rep Reps Rev Sen Sens Sgt St Ste Supt "
@@ -58,18 +56,18 @@ _SUFFIXES = (
     "asp bmp cfm cpp csv dll docx? eml exe gif html? ini java jpe?g js jsp json log md mp[34] pdf "
     "php png pptx? py rar rtf tar tgz tiff? toml txt url wav wmv xlsx? xml ya?ml zip"
 )
-# Two words written as one, cut at the bar: in all English, and only by the web treebanks.
+# Two words written as one, split at the bar: in all English, and only by the web treebanks.
 _CUT_WORDS = "can|not gon|na wan|na got|ta gim|me lem|me"
 _CUT_WEB_WORDS = (
     "do|nt did|nt does|nt is|nt are|nt was|nt were|nt have|nt has|nt had|nt would|nt could|nt "
     "should|nt ca|nt wo|nt ai|nt i|m i|ve that|s what|s there|s here|s he|s else|s you|re they|re"
 )
-# What the web treebanks leave on a word although they cut at hyphens ...
+# Prefixes that the web treebanks leave on a word although they split at hyphens ...
 _PREFIXES = (
     "anti arch co counter cross e ex intra micro mid multi neo non over post pre pro pseudo psycho "
     "quasi re semi socio sub ultra un"
 )
-# ... and what they cut from a number.
+# ... and units that they split from a number.
 _UNITS = (
     "[aApP][mM] [ap]\\.m [kKmMbBxp] bn mn mm MM cm km kg lbs? ft sq hh [kKMG]?Hz [kKMG][bB] mins? "
     "minutes hrs? hours days mph percent"
@@ -88,7 +86,7 @@ _NUMBER = r"\d++(?:[.,:]\d++)*+"
 
 
 def get_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer of that name: a function from a text to the list of its tokens.
+    """Return a tokenizer: a function from a text to the list of its tokens.
 
     Args:
         name: `treebank`, `treebank:hyphens`, `whitespace` or `spacy:LANG`.
@@ -106,7 +104,7 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 
 def _spacy(language: str) -> Tokenizer:
-    """The rule tokenizer of spaCy for one language, without its tokens of mere white space."""
+    """Return the rule tokenizer of spaCy for one language, without its white space tokens."""
     try:
         import spacy
     except ImportError:
@@ -126,11 +124,11 @@ def _spacy(language: str) -> Tokenizer:
 def treebank_pattern(cut_hyphens: bool) -> re.Pattern[str]:
     """Compile the Treebank tokenizer: an ordered choice between kinds of token, without groups.
 
-    `re` skips a choice at once when it starts with a literal or a class that does not fit, so the
-    choices are a flat list and start with one where they can; the plain word comes early for the
-    same reason.
+    `re` skips a choice at once if it starts with a literal or a class that does not match. So the
+    choices are a flat list and start with one if they can. The plain word comes early for the same
+    reason.
     """
-    # \w lacks the combining marks, the soft hyphen and the non-joiner, which do not end a word.
+    # \w lacks combining marks, the soft hyphen and the non-joiner, which do not end a word.
     mark = rf"{_combining_marks()}\u00ad\u200c"
     char = rf"[0-9A-Za-z_{mark}\w]"
     cut_words = f"{_CUT_WORDS} {_CUT_WEB_WORDS}" if cut_hyphens else _CUT_WORDS
@@ -144,7 +142,7 @@ def treebank_pattern(cut_hyphens: bool) -> re.Pattern[str]:
         r"\w[\w.+%-]{0,63}+@\w[\w-]*+(?:\.\w[\w-]*+)*+|@[A-Za-z]\w*+",
         rf"(?:\w++[.-]){{0,8}}\w++{_SUFFIX}|{_SUFFIX}",
         *compounds,
-        # Abbreviations: not at the end of the text, unless they are the text.
+        # Abbreviations: not at the end of the text, unless they are the whole text.
         rf"\A(?:{_ACRONYM}|{_ABBREVIATION}|[A-Z])\.\Z",
         _WHOLE_ACRONYM,
         rf"(?:{_ABBREVIATION}|[A-Z])\.(?!{_FINAL}|\.)",
@@ -159,7 +157,7 @@ def treebank_pattern(cut_hyphens: bool) -> re.Pattern[str]:
         rf"(?<!\d)['’](?:\d\ds?|(?i:em|n|til|cause|bout|round)){_END}",
         rf"['’][tT](?=(?:is|was){_END})",
         rf"{char}++{joined}",  # all other words
-        # Signs: the bracket tokens and escapes of the Treebank's own files, faces, runs.
+        # Signs: bracket tokens and escapes of the Treebank's files, faces, runs.
         r"-[LR][RCS]B-|\\[/*]",
         rf"[:;=]-?(?:[()]++|[DPpO/](?![\w/]))|<3{_END}|\^_?\^",
         r"\.{2,}+|[.!?…]{2,}+|[-=<>|+~*#]{2,}+|'{2,}+|`{2,}+|[‘’]{2,}+",
@@ -170,7 +168,7 @@ def treebank_pattern(cut_hyphens: bool) -> re.Pattern[str]:
 
 
 def _penn_compounds(char: str) -> tuple[str, list[str]]:
-    """What may go on after a hyphen or the like in a word, and other kinds of token that may."""
+    """Return what may follow in a word after a hyphen or the like, and more kinds of token."""
     part = rf"(?:{_WHOLE_ACRONYM}|{_NUMBER}%(?=-{char})|{_NUMBER}{char}*+|{char}++)"
     joined = rf"(?:(?:(?!{_CLITIC})['’&-]|\\?/){part})*+"  # O'Connor, AT&T, and/or, non-U.S.
     return joined, [
@@ -180,7 +178,7 @@ def _penn_compounds(char: str) -> tuple[str, list[str]]:
 
 
 def _web_compounds(char: str) -> tuple[str, list[str]]:
-    """What may go on after an apostrophe or the like in a word, and what else is not cut."""
+    """Return what may follow in a word after an apostrophe or the like, and more kinds of token."""
     joined = rf"(?:(?!{_CLITIC})['’&]{char}++)*+"  # O'Connor, AT&T
     return joined, [
         r"\d++(?:[-/]\d++){2,}+",  # 1999-12-31, 12/31/99, 713-853-3989
@@ -193,7 +191,7 @@ def _web_compounds(char: str) -> tuple[str, list[str]]:
 
 
 def _first_half(word: str) -> str:
-    """An expression for the first half of a word like `can|not`, in capitals or not."""
+    """Return an expression for the first half of a word like `can|not`, in any case."""
     first, second = (
         "".join(f"[{letter}{letter.upper()}]" for letter in half) for half in word.split("|")
     )
@@ -201,6 +199,6 @@ def _first_half(word: str) -> str:
 
 
 def _combining_marks() -> str:
-    """All combining marks, as the inside of a character class."""
+    """Return all combining marks, as the inside of a character class."""
     characters = map(chr, range(0x300, 0x1F000))
     return "".join(c for c in characters if unicodedata.category(c).startswith("M"))

@@ -1,7 +1,7 @@
-"""A vocabulary: words in file order, their ids, and what happens to the others.
+"""A vocabulary: words in file order, their ids, and the unknown word.
 
-bilm-tf keeps one word per line, `<S>`, `</S>` and `<UNK>` among them, the rest by falling count. A
-word model reads these ids as input; a language model predicts them.
+A vocabulary file of bilm-tf has one word per line: `<S>`, `</S>`, `<UNK>`, then the others by
+decreasing count. A word model reads these ids as input; a language model predicts them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_WORDS_BYTES, read_whole
 
-# The vocabulary that a language model predicts begins with these, in elmox.
+# In elmox, the vocabulary that a language model predicts begins with these.
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 BEGIN_ID, END_ID, UNKNOWN_ID = 0, 1, 2
 
 
 class Vocab:
-    """Words and their ids (an id is the word's place in the file)."""
+    """Words and their ids (an id is the word's position in the file)."""
 
     def __init__(
         self, words: Iterable[str], unknown: str = "<UNK>", source: str = "the vocabulary"
     ) -> None:
-        """`source` names the origin in error messages; duplicates keep their first id."""
+        """Index the words; duplicates keep their first id. `source` is for error messages."""
         self.words = tuple(words)
         self.source = source
         self.unknown = unknown
@@ -39,17 +39,17 @@ class Vocab:
         return word in self._ids
 
     def __getitem__(self, word: str) -> int:
-        """The id of a word, or of the unknown word; an error where the model has neither."""
+        """Return the id of a word, or of the unknown word; an error if there is neither."""
         index = self._ids.get(word, self._ids.get(self.unknown))
         if index is None:
             raise ElmoxError(
                 f"{word!r} is not among the {len(self)} words of {self.source}, which has no "
-                f"{self.unknown} to stand for it: use only its words, or a model that spells words"
+                f"{self.unknown} for others: use only its words, or a model that reads characters"
             )
         return index
 
     def ids(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Ids of many words, (N,)."""
+        """Return the ids of many words, (N,)."""
         return np.fromiter(map(self.__getitem__, words), dtype=np.int64, count=len(words))
 
 
@@ -68,7 +68,7 @@ def read_vocab(path: Path) -> Vocab:
 
 
 def vocab_file(words: Sequence[str]) -> bytes:
-    """The content of a file that `read_vocab` reads."""
+    """Return the content of a file that `read_vocab` reads."""
     content = "".join(f"{word}\n" for word in words)
     if content.count("\n") != len(words) or "\r" in content:
         raise ElmoxError("a word of the vocabulary holds a line break: no vocabulary file can")

@@ -1,4 +1,4 @@
-"""Words to what the token encoder reads: a spelling, a word id, or both."""
+"""Words to the input of the token encoder: a spelling, a word id, or both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from elmox.text.vocab import Vocab
 
 @dataclass(frozen=True)
 class WordTable:
-    """U distinct words as the token encoder reads them."""
+    """U distinct words as input of the token encoder."""
 
     spelling: Spelling | None
     ids: NDArray[np.int64] | None  # (U,) in the input vocabulary
@@ -20,15 +20,15 @@ class WordTable:
 
 @dataclass(frozen=True)
 class WordIndexer:
-    """Turns distinct words into a `WordTable`, and names the words that bound a sentence.
+    """Turns distinct words into a `WordTable`, and holds the boundary words of a sentence.
 
     Attributes:
-        max_characters: slots of a spelling; None for models that know words only by id.
-        characters: ids of an inventory of code points; None spells UTF-8 bytes.
-        vocab: input vocabulary; None for models that only spell.
-        max_code_points: words are cut to this many code points before anything else looks at
-            them (ELMoForManyLangs did, also before its word lookup).
-        begin, end: the words that bound a sentence.
+        max_characters: slots of a spelling; None for models with word ids only.
+        characters: ids of an inventory of code points; None for UTF-8 bytes.
+        vocab: input vocabulary; None for models with spellings only.
+        max_code_points: words are cut to this many code points before anything else reads them
+            (as in ELMoForManyLangs, even before its word lookup).
+        begin, end: the boundary words of a sentence.
     """
 
     max_characters: int | None = 50

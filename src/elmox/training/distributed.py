@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from elmox.elmo import default_device, resolve_device
 from elmox.errors import Argument, ArgumentError, ElmoxError
+from elmox.inference.device import default_device, resolve_device
 
 T = TypeVar("T")
 

@@ -30,8 +30,8 @@ from typing import Any
 
 import torch
 
-from elmox.elmo import resolve_device
 from elmox.errors import Argument, ArgumentError, ElmoxError, RunExists
+from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, is_vacant, read_json, to_json, writing
 from elmox.io.locks import alone_in
 from elmox.io.progress import Log

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from elmox.config import LstmConfig
-from elmox.elmo import resolve_device
+from elmox.inference.device import resolve_device
 from elmox.io.memory import memory_explained
 from elmox.training.corpus.corpus import open_corpus
 from elmox.training.distributed import Processes

@@ -10,7 +10,6 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from elmox.inference.encode import BatchOptions, encode_rows
 from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.io.background import Background, background_thread
-from elmox.io.tensors import digest
 from elmox.kernels.derived import weights_fixed
 from elmox.text.batches import in_chunks
 from elmox.text.inputs import Text
@@ -40,7 +38,6 @@ CHUNK_BYTES = 2**25  # float32 vectors held at a time
 CHUNK_BYTES_CUDA = 2**29  # bytes in the file; twice as many are held, to keep a GPU busy
 # Closing a part waits for the disk four times, which a GPU would notice with smaller parts.
 PART_BYTES_CUDA = 2**28
-_HASHING_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -253,20 +250,7 @@ def _fetch(rows: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[],
 
 def fingerprint(elmo: Elmo) -> str:
     """Return a digest of everything that vectors depend on except the text."""
-    parts = (model_digest(elmo), elmo.mixes, elmo.device.type, elmo.dtype)
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-
-
-def model_digest(elmo: Elmo) -> str:
-    """Return a digest of a model's architecture, vocabularies, weights and start state."""
-    checkpoint = elmo.checkpoint()
-    tensors = dict(checkpoint.tensors)
-    if elmo.state == "warm" and checkpoint.warm_state is not None:
-        state = checkpoint.warm_state
-        tensors |= {"warm_state.hidden": state.hidden, "warm_state.cell": state.cell}
-    with ThreadPoolExecutor(_HASHING_THREADS) as pool:
-        digests = list(pool.map(lambda name: digest({name: tensors[name]}), sorted(tensors)))
-    parts = (checkpoint.config, checkpoint.characters, checkpoint.words, digests)
+    parts = (elmo.digest(), elmo.mixes, elmo.device.type, elmo.dtype)
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 

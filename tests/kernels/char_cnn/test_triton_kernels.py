@@ -26,6 +26,7 @@ if DEVICE == "cpu":  # Triton looks when it is imported, and nothing else uses i
 pytest.importorskip("triton")
 
 from elmox.kernels.char_cnn import triton_kernels as char_cnn_triton  # noqa: E402
+from elmox.kernels.char_cnn.dispatch import CharCnnWeights  # noqa: E402
 from elmox.kernels.highway import triton_kernels as highway_triton  # noqa: E402
 
 
@@ -70,11 +71,13 @@ def round_to(module: nn.Module, dtype: torch.dtype) -> None:
 
 
 def kernels(char_cnn: CharCnn, ids: Tensor, lengths: Tensor | None) -> Tensor:
-    weights = [convolution.weight for convolution in char_cnn.convolutions]
-    biases = [convolution.bias for convolution in char_cnn.convolutions]
-    table = char_cnn.embedding.weight
-    assert char_cnn_triton.fits(char_cnn.config, char_cnn_triton.working_dtype(table))
-    return char_cnn_triton.char_cnn(char_cnn.config, ids, lengths, table, weights, biases)  # type: ignore[arg-type]
+    weights = CharCnnWeights(
+        char_cnn.embedding.weight,
+        [convolution.weight for convolution in char_cnn.convolutions],  # type: ignore[misc]
+        [convolution.bias for convolution in char_cnn.convolutions],  # type: ignore[misc]
+    )
+    assert char_cnn_triton.fits(char_cnn.config, char_cnn_triton.working_dtype(weights.table))
+    return char_cnn_triton.char_cnn(char_cnn.config, ids, lengths, weights)
 
 
 def plain(char_cnn: CharCnn, ids: Tensor) -> Tensor:

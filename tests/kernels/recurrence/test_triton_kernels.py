@@ -70,7 +70,7 @@ def two_launches() -> Iterator[None]:
     """One there, one back."""
     launched.clear()
     yield
-    assert launched == ["_read", "_go_back"]
+    assert launched == ["_forward", "_backward"]
 
 
 def rows_of(lengths: list[int], device: str = DEVICE) -> PackedRows:
@@ -131,8 +131,8 @@ def gone_through(steps: Steps, problem: Problem) -> Tensor:
     products, _, _, d_outputs = problem
     cells, outputs = (torch.full_like(d_outputs, float("nan")) for _ in range(2))
     d_products = torch.full_like(products, float("nan"))
-    steps.read(products, cells, outputs)
-    steps.go_back(products, cells, d_outputs, d_products)
+    steps.forward(products, cells, outputs)
+    steps.backward(products, cells, d_outputs, d_products)
     return torch.cat([products, cells, outputs, d_products], dim=1)
 
 

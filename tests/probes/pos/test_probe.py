@@ -1,4 +1,4 @@
-"""The part-of-speech probe on tiny treebanks, whose answers are known."""
+"""The part-of-speech probe on tiny treebanks with known results."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ from elmox.probes.pos.probe import (
 
 Treebank = dict[str, list[TreebankSentence]]
 OPTIONS = PosOptions(
-    num_seeds=2, samples=200, probe=ProbeOptions(least_steps=150, learning_rate=5e-2)
+    num_seeds=2, samples=200, probe=ProbeOptions(min_steps=150, learning_rate=5e-2)
 )
 
 
@@ -39,43 +39,41 @@ def elmo(tiny: Path) -> Elmo:
 
 @pytest.fixture(scope="module")
 def treebank(tmp_path_factory: pytest.TempPathFactory) -> Treebank:
-    """A word has always the same tag."""
+    """A treebank in which a word always has the same tag."""
     paths = write_treebank(tmp_path_factory.mktemp("treebank"))
     return {part: read_conllu(path) for part, path in paths.items()}
 
 
-def written(folder: Path, texts: Sequence[str]) -> Treebank:
-    """Reads what the parts' texts say."""
+def make_treebank(folder: Path, texts: Sequence[str]) -> Treebank:
+    """Write the texts of the parts and read them."""
     for part, text in zip(PARTS, texts, strict=True):
         (folder / part).write_text(text, "utf-8")
     return {part: read_conllu(folder / part) for part in PARTS}
 
 
 def test_a_tag_that_the_word_decides_is_in_layer_0(elmo: Elmo, treebank: Treebank) -> None:
-    found = probe_pos(elmo, treebank, OPTIONS)
-    assert [own.name for own in found.layers] == [
+    scores = probe_pos(elmo, treebank, OPTIONS)
+    assert [score.name for score in scores.layers] == [
         "layer 0", "layer 1", "layer 2", "random layer 0", "random layer 1", "random layer 2",
     ]  # fmt: skip
-    assert [own.weights for own in found.layers] == ["trained"] * 3 + ["random"] * 3
-    for own in (found.layers[0], found.layers[3]):
-        assert own.dev == own.test == (100.0, 100.0)
-        assert (own.interval.estimate, own.interval.low) == (100.0, 100.0)
-    assert found.num_tags == 3
-    assert {part: own.num_sentences for part, own in found.parts.items()} == dict.fromkeys(
-        PARTS, 40
-    )
-    assert found.parts["test"].num_words == sum(map(len, treebank["test"]))
+    assert [score.weights for score in scores.layers] == ["trained"] * 3 + ["random"] * 3
+    for score in (scores.layers[0], scores.layers[3]):
+        assert score.dev == score.test == (100.0, 100.0)
+        assert (score.interval.estimate, score.interval.low) == (100.0, 100.0)
+    assert scores.num_tags == 3
+    assert [scores.parts[part].num_sentences for part in PARTS] == [40, 40, 40]
+    assert scores.parts["test"].num_words == sum(map(len, treebank["test"]))
 
 
 def test_differences_are_those_of_the_scores(elmo: Elmo, treebank: Treebank) -> None:
-    hard = PosOptions(num_seeds=3, seed=5, samples=300, probe=ProbeOptions(least_steps=3))
-    found = probe_pos(elmo, treebank, hard)
-    means = {own.name: mean_and_deviation(own.test)[0] for own in found.layers}
+    hard = PosOptions(num_seeds=3, seed=5, samples=300, probe=ProbeOptions(min_steps=3))
+    scores = probe_pos(elmo, treebank, hard)
+    means = {score.name: mean_and_deviation(score.test)[0] for score in scores.layers}
     assert len(set(means.values())) > 2
-    for own in found.layers:
-        assert own.interval.estimate == pytest.approx(means[own.name])
-        assert own.interval.low <= means[own.name] <= own.interval.high
-    assert [(own.layer, own.other) for own in found.differences] == [
+    for score in scores.layers:
+        assert score.interval.estimate == pytest.approx(means[score.name])
+        assert score.interval.low <= means[score.name] <= score.interval.high
+    assert [(difference.system, difference.other) for difference in scores.differences] == [
         ("layer 1", "layer 0"),
         ("layer 2", "layer 0"),
         ("layer 1", "layer 2"),
@@ -83,57 +81,57 @@ def test_differences_are_those_of_the_scores(elmo: Elmo, treebank: Treebank) -> 
         ("layer 1", "random layer 1"),
         ("layer 2", "random layer 2"),
     ]
-    for difference in found.differences:
-        expected = means[difference.layer] - means[difference.other]
+    for difference in scores.differences:
+        expected = means[difference.system] - means[difference.other]
         assert difference.points.estimate == pytest.approx(expected)
-    assert probe_pos(elmo, treebank, hard) == found
+    assert probe_pos(elmo, treebank, hard) == scores
 
 
 def test_a_tag_that_only_context_decides_is_not_in_layer_0(elmo: Elmo, tmp_path: Path) -> None:
     """`play` is a noun after `the` and a verb after `to`: alike in layer 0, so half is right."""
     pair = conllu(["the", "play"], ["DT", "NN"]) + conllu(["to", "play"], ["TO", "VB"])
-    bank = written(tmp_path, [pair * 30, pair * 5, pair * 5])
-    found = probe_pos(elmo, bank, OPTIONS)
-    for own in (found.layers[0], found.layers[3]):
-        assert own.test == (75.0, 75.0)
-    assert found.layers[1].test == (100.0, 100.0)  # these two contexts it does tell apart
+    bank = make_treebank(tmp_path, [pair * 30, pair * 5, pair * 5])
+    scores = probe_pos(elmo, bank, OPTIONS)
+    for score in (scores.layers[0], scores.layers[3]):
+        assert score.test == (75.0, 75.0)
+    assert scores.layers[1].test == (100.0, 100.0)  # it separates these two contexts
 
 
 def test_unseen_tags_are_wrong_and_reported(elmo: Elmo, tmp_path: Path) -> None:
     text = conllu(["the", "cat"], ["DT", "NN"]) * 20
     odd = conllu(["the", "cat"], ["DT", "ODD"]) * 3 + conllu(["the", "cat"], ["NEW", "NN"])
-    found = probe_pos(elmo, written(tmp_path, [text, text + odd, odd]), OPTIONS)
-    assert found.parts["train"].unseen == {}
-    assert found.parts["dev"].unseen == {"ODD": 3, "NEW": 1}
-    assert found.parts["test"].unseen == {"ODD": 3, "NEW": 1}
-    assert found.num_tags == 2
-    assert found.layers[0].test == (50.0, 50.0)
+    scores = probe_pos(elmo, make_treebank(tmp_path, [text, text + odd, odd]), OPTIONS)
+    assert scores.parts["train"].unseen == {}
+    assert scores.parts["dev"].unseen == {"ODD": 3, "NEW": 1}
+    assert scores.parts["test"].unseen == {"ODD": 3, "NEW": 1}
+    assert scores.num_tags == 2
+    assert scores.layers[0].test == (50.0, 50.0)
 
 
 def test_either_kind_of_tag(elmo: Elmo, tmp_path: Path) -> None:
     tags = {**TAGS, "ran": "VBN"}  # universally V like the other verb
     text = "".join(conllu([word, "cat"], [tag, "NN"]) for word, tag in tags.items()) * 10
-    bank = written(tmp_path, [text] * 3)
-    quick = replace(OPTIONS, samples=10, probe=ProbeOptions(least_steps=5))
+    bank = make_treebank(tmp_path, [text] * 3)
+    quick = replace(OPTIONS, samples=10, probe=ProbeOptions(min_steps=5))
     assert probe_pos(elmo, bank, quick).num_tags == 4
     assert probe_pos(elmo, bank, replace(quick, tags="upos")).num_tags == 3
-    untagged = [replace(own, xpos=("_",) * len(own)) for own in bank["dev"]]
-    with pytest.raises(ElmoxError, match=r"dev has no xpos tags: .* ask for upos"):
+    untagged = [replace(sentence, xpos=("_",) * len(sentence)) for sentence in bank["dev"]]
+    with pytest.raises(ElmoxError, match=r"dev has no xpos tags: .* choose tags='upos'"):
         probe_pos(elmo, {**bank, "dev": untagged}, quick)
 
 
-def test_vectors_are_those_of_the_model_whatever_is_read_at_once(
+def test_vectors_are_those_of_the_model_for_any_size_of_batches(
     elmo: Elmo, treebank: Treebank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sentences = [own.words for own in treebank["dev"]]
+    sentences = [sentence.words for sentence in treebank["dev"]]
     expected = np.concatenate(elmo.encode_tokens(sentences, layers="all"), axis=1)
     monkeypatch.setattr(pos, "_TOKENS_AT_ONCE", 7)
-    found = layer_vectors(elmo, sentences)
-    assert found.dtype == torch.float16
-    np.testing.assert_allclose(found.float().numpy(), expected, rtol=1e-3, atol=1e-6)
+    vectors = layer_vectors(elmo, sentences)
+    assert vectors.dtype == torch.float16
+    np.testing.assert_allclose(vectors.float().numpy(), expected, rtol=1e-3, atol=1e-6)
 
 
-def test_vectors_beyond_float16_are_told(elmo: Elmo, treebank: Treebank) -> None:
+def test_vectors_beyond_float16_are_refused(elmo: Elmo, treebank: Treebank) -> None:
     checkpoint: Checkpoint = elmo.checkpoint()
     name = next(name for name in checkpoint.tensors if name.endswith("projection.bias"))
     tensors = {**checkpoint.tensors, name: checkpoint.tensors[name] + 1e6}
@@ -153,16 +151,16 @@ def test_the_control_reads_the_same_with_other_weights(elmo: Elmo, tmp_path: Pat
         assert control.config == model.config
         assert control.description == "random weights"
         words = [["The", "cat", "sat"]]
-        one, other = (own.encode_tokens(words, layers="all")[0] for own in (model, control))
+        one, other = (each.encode_tokens(words, layers="all")[0] for each in (model, control))
         assert one.shape == other.shape
         assert np.abs(one - other).mean() > 1e-3
         again = random_control(model).encode_tokens(words, layers="all")[0]
         np.testing.assert_array_equal(other, again)
 
 
-def test_misuse_is_told() -> None:
-    wrong: list[dict[str, Any]] = [{"tags": "deprel"}, {"num_seeds": 0}, {"seed": -1}]
-    for values in wrong:
+def test_bad_options() -> None:
+    bad: list[dict[str, Any]] = [{"tags": "deprel"}, {"num_seeds": 0}, {"seed": -1}]
+    for values in bad:
         with pytest.raises(ElmoxError, match="expected xpos or upos, at least 1"):
             PosOptions(**values)
 

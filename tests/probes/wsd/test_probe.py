@@ -23,15 +23,15 @@ from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.probes.wsd import probe as wsd
 from elmox.probes.wsd.probe import (
-    SenseAnswer,
     SenseAverages,
+    SensePrediction,
     TagCounter,
     TrainingCounts,
-    answer_senses,
+    predict_senses,
     tag_vectors,
 )
 from elmox.probes.wsd.raganato import TEST_SETS, find_test_sets, read_raganato
-from elmox.probes.wsd.report import ALL, FIRST, PAPER, SenseReport, score_answers
+from elmox.probes.wsd.report import ALL, FIRST, PAPER, SenseReport, score_predictions
 from elmox.probes.wsd.semcor import read_semcor
 from elmox.probes.wsd.senses import LemmaPos, SenseSentence, SenseTag
 from elmox.probes.wsd.wordnet import SenseIndex, read_sense_index
@@ -80,6 +80,11 @@ def tag(entry: LemmaPos, *keys: str) -> SenseTag:
     return SenseTag(0, 1, entry, keys)
 
 
+def play_tag(sentence: tuple[str, ...], key: str) -> SenseTag:
+    position = sentence.index("play")
+    return SenseTag(position, position + 1, PLAY, (key,))
+
+
 def vectors(*layers: tuple[float, float]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     return np.array(layers, dtype=np.float32)
 
@@ -106,13 +111,13 @@ def test_among_equals_the_lower_number_wins() -> None:
     assert averages.nearest([SHORE, FIRM], vectors((0, 0))) == (SHORE,)  # no direction at all
 
 
-def test_only_what_is_asked_for_is_kept() -> None:
+def test_only_senses_of_the_entries_are_averaged() -> None:
     averages = SenseAverages((1, 2), INDEX, [BANK])
     averages.add(tag(PLAY, PERFORM), vectors((1, 2)))
     averages.add(tag(BANK, SHORE, "bank%1:14:09::"), vectors((1, 2)))
     assert averages.seen(BANK) == [SHORE]
-    assert not averages.wants(SenseSentence(("play",), (tag(PLAY, PERFORM),)))
-    assert averages.wants(SenseSentence(("bank",), (tag(BANK, FIRM),)))
+    assert not averages.has_sense(SenseSentence(("play",), (tag(PLAY, PERFORM),)))
+    assert averages.has_sense(SenseSentence(("bank",), (tag(BANK, FIRM),)))
 
 
 def test_vectors_that_are_not_finite_are_refused() -> None:
@@ -128,33 +133,33 @@ def test_a_unit_of_several_words_is_their_mean_and_chunks_change_nothing(
 ) -> None:
     whole = list(tag_vectors(elmo, train))
     assert [number for number, _, _ in whole] == [0, 1, 2, 2, 3, 4, 5, 6]
-    _, own, found = whole[4]
+    _, place, layers = whole[4]
     alone = elmo.encode_tokens([["It", "took", "place", "in", "Rome"]], layers="all")[0]
-    assert own.keys == (HAPPEN,)
-    assert found.shape == (elmo.num_layers, elmo.dim)
-    np.testing.assert_allclose(found, (alone[:, 1] + alone[:, 2]) / 2, atol=1e-6)
+    assert place.keys == (HAPPEN,)
+    assert layers.shape == (elmo.num_layers, elmo.dim)
+    np.testing.assert_allclose(layers, (alone[:, 1] + alone[:, 2]) / 2, atol=1e-6)
     monkeypatch.setitem(wsd.CHUNK_BYTES, "cpu", 4 * elmo.num_layers * elmo.dim * 11)
     for (_, one, before), (_, other, after) in zip(whole, tag_vectors(elmo, train), strict=True):
         assert one == other
         np.testing.assert_allclose(before, after, atol=1e-5)
 
 
-def test_answers(
+def test_predictions(
     elmo: Elmo,
     train: list[SenseSentence],
     tests: dict[str, list[SenseSentence]],
     index: SenseIndex,
 ) -> None:
-    answers, counts = answer_senses(elmo, iter(train), tests, index)
+    predictions, counts = predict_senses(elmo, iter(train), tests, index)
     assert counts == TrainingCounts(7, 30, 7, 6, 1)
-    assert [(answer.test_set, answer.sentence) for answer in answers] == [
+    assert [(item.test_set, item.sentence) for item in predictions] == [
         ("senseval2", 0), ("senseval2", 1), ("semeval2015", 2), ("semeval2015", 3),
         ("semeval2015", 3), ("semeval2015", 4),
     ]  # fmt: skip
-    bank, zebra, shore, great, happen, play = answers
-    # Read in training word for word, in its context: layer 0 sees the word alone, in which "bank"
-    # of a firm agrees exactly, "bank" and "banks" of a shore on average do not.
-    assert bank == SenseAnswer("senseval2", 0, "d000.s000.t001", (FIRM,), FIRM, (FIRM,) * 3, 2)
+    bank, zebra, shore, great, happen, play = predictions
+    # The same sentence is in the corpus. Layer 0 depends on the word alone: "bank" of a firm agrees
+    # exactly, the average of "bank" and "banks" of a shore does not.
+    assert bank == SensePrediction("senseval2", 0, "d000.s000.t001", (FIRM,), FIRM, (FIRM,) * 3, 2)
     assert shore.layers == (FIRM, SHORE, SHORE)
     assert zebra.layers == (ANIMAL,) * 3  # never seen: the first sense
     assert zebra.num_seen == 0
@@ -163,8 +168,8 @@ def test_answers(
     assert (play.layers[0], play.num_seen) == (COMPETE, 2)
 
 
-def test_a_sense_is_found_by_its_context_whatever_its_number(elmo: Elmo, index: SenseIndex) -> None:
-    """Against a plain reading of the definition: every sentence alone, cosine by cosine."""
+def test_the_context_decides_and_not_the_number_of_a_sense(elmo: Elmo, index: SenseIndex) -> None:
+    """Against the definition: every sentence alone, cosine by cosine."""
     lines = [
         ("old men play it", PERFORM),
         ("they play on grass", COMPETE),
@@ -172,36 +177,34 @@ def test_a_sense_is_found_by_its_context_whatever_its_number(elmo: Elmo, index: 
     ]
     words = [tuple(line.split()) for line, _ in lines]
     train = [
-        SenseSentence(own, (SenseTag(own.index("play"), own.index("play") + 1, PLAY, (key,)),))
-        for own, (_, key) in zip(words, lines, strict=True)
+        SenseSentence(tokens, (play_tag(tokens, key),))
+        for tokens, (_, key) in zip(words, lines, strict=True)
     ]
     queries = ["boys play on the grass", "play", "let us play Hamlet", "a play , they say"]
-    asked = [tuple(query.split()) for query in queries]
-    test = [
-        SenseSentence(own, (SenseTag(own.index("play"), own.index("play") + 1, PLAY, (COMPETE,)),))
-        for own in asked
-    ]
-    answers, _ = answer_senses(elmo, train, {"own": test}, index)
+    test_words = [tuple(query.split()) for query in queries]
+    test = [SenseSentence(tokens, (play_tag(tokens, COMPETE),)) for tokens in test_words]
+    predictions, _ = predict_senses(elmo, train, {"mine": test}, index)
 
     def vector(
         sentence: tuple[str, ...], layer: int
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        found = elmo.encode_tokens([sentence], layers=layer)[0][sentence.index("play")]
-        return np.asarray(found, dtype=np.float64)
+        tokens = elmo.encode_tokens([sentence], layers=layer)[0]
+        return np.asarray(tokens[sentence.index("play")], dtype=np.float64)
 
-    for answer, sentence in zip(answers, asked, strict=True):
-        assert answer.layers[0] == COMPETE  # the same word: a tie
+    for prediction, sentence in zip(predictions, test_words, strict=True):
+        assert prediction.layers[0] == COMPETE  # the same word: a tie
         for layer in (1, 2):
-            mine = vector(sentence, layer)
+            query = vector(sentence, layer)
             one, two = (
                 (vector(words[0], layer) + vector(words[2], layer)) / 2,
                 vector(words[1], layer),
             )
             cosines = [
-                own @ mine / np.linalg.norm(own) / np.linalg.norm(mine) for own in (one, two)
+                average @ query / np.linalg.norm(average) / np.linalg.norm(query)
+                for average in (one, two)
             ]
             assert abs(cosines[0] - cosines[1]) > 1e-5
-            assert answer.layers[layer] == (PERFORM, COMPETE)[int(np.argmax(cosines))]
+            assert prediction.layers[layer] == (PERFORM, COMPETE)[int(np.argmax(cosines))]
 
 
 def test_data_that_do_not_belong_together_are_refused(
@@ -213,65 +216,65 @@ def test_data_that_do_not_belong_together_are_refused(
     with pytest.raises(
         ElmoxError, match=r"^senseval2, .*s001\.t001: zebra \(n\) is not in the ind"
     ):
-        answer_senses(elmo, train, tests, INDEX)
+        predict_senses(elmo, train, tests, INDEX)
     other = SenseIndex({**index.senses, BANK: (SHORE,)})
     with pytest.raises(ElmoxError, match=f"^senseval2, .*: {FIRM} is not in the index"):
-        answer_senses(elmo, train, tests, other)
-    with pytest.raises(ElmoxError, match="none of the 1 tags to learn from"):
-        answer_senses(elmo, train[-1:], tests, index)
-    with pytest.raises(ElmoxError, match="test set own has no tagged words"):
-        answer_senses(elmo, train, {"own": [SenseSentence(("so",), ())]}, index)
+        predict_senses(elmo, train, tests, other)
+    with pytest.raises(ElmoxError, match="none of the 1 tags of the training text"):
+        predict_senses(elmo, train[-1:], tests, index)
+    with pytest.raises(ElmoxError, match="test set mine has no tagged words"):
+        predict_senses(elmo, train, {"mine": [SenseSentence(("so",), ())]}, index)
 
 
-def made_up(name: str, sentence: int, *layers: str, seen: int = 2) -> SenseAnswer:
-    return SenseAnswer(name, sentence, "", (FIRM,), SHORE, layers, seen)
+def made_up(name: str, sentence: int, *layers: str, seen: int = 2) -> SensePrediction:
+    return SensePrediction(name, sentence, "", (FIRM,), SHORE, layers, seen)
 
 
 def test_scores() -> None:
-    answers = [
+    predictions = [
         made_up("one", 0, SHORE, FIRM),
         made_up("one", 0, FIRM, FIRM, seen=0),
         made_up("one", 1, SHORE, SHORE, seen=1),
         made_up("two", 2, FIRM, FIRM),
     ]
-    scores = score_answers(answers, samples=200)
+    scores = score_predictions(predictions, samples=200)
     assert scores.num_instances == {"one": 3, "two": 1, ALL: 4}
     assert scores.num_unseen == {"one": 1, "two": 0, ALL: 1}
     assert scores.f1[FIRST] == {"one": 0, "two": 0, ALL: 0}
     assert scores.f1["layer 0"] == {"one": pytest.approx(100 / 3), "two": 100, ALL: 50}
     assert scores.f1["layer 1"][ALL] == 75
-    assert [(own.system, own.other, own.points.estimate) for own in scores.differences] == [
+    assert [(one.system, one.other, one.points.estimate) for one in scores.differences] == [
         ("layer 0", FIRST, 50), ("layer 1", FIRST, 75), ("layer 1", "layer 0", 25),
     ]  # fmt: skip
     difference = scores.differences[-1].points
     assert (difference.low, difference.high) == (0, 50)  # sentence 0 drawn never, or only it
     assert scores.all_intervals["layer 1"].high == 100
-    assert score_answers(answers, samples=200) == scores
+    assert score_predictions(predictions, samples=200) == scores
 
 
-def test_the_papers_figures_stand_only_beside_what_they_can_be_compared_with() -> None:
-    answers = [made_up(name, n, SHORE, FIRM, FIRM) for n, name in enumerate(TEST_SETS)]
+def test_the_papers_figures_are_shown_only_for_the_same_sets_and_layers() -> None:
+    predictions = [made_up(name, n, SHORE, FIRM, FIRM) for n, name in enumerate(TEST_SETS)]
     facts, counts = {"model": "m"}, TrainingCounts(1, 2, 1234, 4, 5)
-    report = SenseReport(facts, counts, score_answers(answers, samples=10))
+    report = SenseReport(facts, counts, score_predictions(predictions, samples=10))
     lines = report.to_markdown().splitlines()
     assert "| layer 2 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 69.0 |" in lines
     assert "| layer 0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | - |" in lines
     assert "| layer 2 - layer 1 | +0.00 | +0.00 to +0.00 |" in lines
     assert "- model: m" in lines
     assert "1,234 tags of 4 senses" in report.to_markdown()
-    found = json.loads(json.dumps(report.to_dict()))
-    assert found["paper"] == PAPER
-    assert found["f1"]["layer 2"][ALL] == 100
+    values = json.loads(json.dumps(report.to_dict()))
+    assert values["paper"] == PAPER
+    assert values["f1"]["layer 2"][ALL] == 100
     assert {line.count("|") for line in lines if line.startswith("| layer 2 |")} == {9}
-    for fewer in (answers[:-1], [made_up(name, 0, SHORE, FIRM) for name in TEST_SETS]):
-        other = SenseReport(facts, counts, score_answers(fewer, samples=10))
+    for fewer in (predictions[:-1], [made_up(name, 0, SHORE, FIRM) for name in TEST_SETS]):
+        other = SenseReport(facts, counts, score_predictions(fewer, samples=10))
         assert "paper" not in other.to_dict()
         assert "paper" not in other.to_markdown()
 
 
-def test_no_answers_have_no_score() -> None:
-    with pytest.raises(ElmoxError, match="no answers"):
-        score_answers([])
+def test_no_predictions_have_no_score() -> None:
+    with pytest.raises(ElmoxError, match="no predictions"):
+        score_predictions([])
 
 
 @needs_data
@@ -279,13 +282,15 @@ def test_the_first_sense_of_the_real_test_sets(tmp_path: Path, real_index: Sense
     """The well-known 65.2 on ALL: readers, order of senses and scoring are the framework's."""
     with tarfile.open(DATA / "raganato-eval.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    answers = []
+    predictions = []
     for name, path in find_test_sets(tmp_path / "Evaluation_Datasets").items():
         for number, sentence in enumerate(read_raganato(path)):
-            for own in sentence.tags:
-                first = real_index.senses[own.entry][0]
-                answers.append(SenseAnswer(name, number, own.id, own.keys, first, (first,), 0))
-    scores = score_answers(answers, samples=1)
+            for tag in sentence.tags:
+                first = real_index.senses[tag.entry][0]
+                predictions.append(
+                    SensePrediction(name, number, tag.id, tag.keys, first, (first,), 0)
+                )
+    scores = score_predictions(predictions, samples=1)
     assert scores.num_instances == {
         "senseval2": 2282, "senseval3": 1850, "semeval2007": 455, "semeval2013": 1644,
         "semeval2015": 1022, ALL: 7253,

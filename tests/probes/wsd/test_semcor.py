@@ -30,15 +30,15 @@ def test_units_are_split_into_words(tmp_path: Path) -> None:
     ]
 
 
-def test_a_corpus_is_read_sentence_by_sentence_plain_or_packed(tmp_path: Path) -> None:
+def test_a_corpus_is_read_sentence_by_sentence_plain_or_compressed(tmp_path: Path) -> None:
     plain, packed = tmp_path / "semcor.jsonl", tmp_path / "semcor.jsonl.gz"
     text = json_lines(TRAIN[:4]) + "\n" + json_lines(TRAIN[4:])  # an empty line is no sentence
     plain.write_text(text, "utf-8")
     packed.write_bytes(gzip.compress(text.encode()))
-    found = list(read_semcor(plain))
-    assert [len(sentence.words) for sentence in found] == [6, 5, 6, 5, 3, 3, 2]
-    assert found[4].tags == (SenseTag(1, 2, LemmaPos("play", "v"), (PERFORM, COMPETE)),)
-    assert list(read_semcor(packed)) == found
+    sentences = list(read_semcor(plain))
+    assert [len(sentence.words) for sentence in sentences] == [6, 5, 6, 5, 3, 3, 2]
+    assert sentences[4].tags == (SenseTag(1, 2, LemmaPos("play", "v"), (PERFORM, COMPETE)),)
+    assert list(read_semcor(packed)) == sentences
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_corpus_is_read_sentence_by_sentence_plain_or_packed(tmp_path: Path) -
         ("false%5:00:00:wrong(p):00;3:00:00::", ("false%5:00:00:wrong:00", "false%3:00:00::")),
     ],
 )
-def test_semcors_own_way_of_writing_keys(written: str, keys: tuple[str, ...]) -> None:
+def test_semcors_notation_of_keys(written: str, keys: tuple[str, ...]) -> None:
     assert sense_keys(written) == keys
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ([], "a list, expected an object"),
         ({"sense": []}, "expected tokens"),
@@ -66,16 +66,16 @@ def test_semcors_own_way_of_writing_keys(written: str, keys: tuple[str, ...]) ->
         ({"tokens": ["It"], "sense": [3]}, "expected sense"),
         ({"tokens": ["It"], "sense": []}, "1 tokens but 0 senses"),
         ({"tokens": ["It"], "sense": [""]}, "'%' is not a WordNet sense key"),
-        ({"tokens": ["says"], "sense": ["say"]}, "'say%' is not a WordNet sense key"),
-        ({"tokens": ["says"], "sense": ["say%2:32:00::;"]}, "'say%' is not"),
+        ({"tokens": ["message"], "sense": ["say"]}, "'say%' is not a WordNet sense key"),
+        ({"tokens": ["message"], "sense": ["say%2:32:00::;"]}, "'say%' is not"),
         ({"tokens": ["_"], "sense": ["say%2:32:00::"]}, "a token without words, '_'"),
     ],
 )
-def test_what_is_malformed_is_refused(tmp_path: Path, line: Any, says: str) -> None:
+def test_malformed_lines_are_refused(tmp_path: Path, line: Any, message: str) -> None:
     path = write(tmp_path, {"tokens": [], "sense": []}, line)
     sentences = read_semcor(path)
     assert next(sentences) == SenseSentence((), ())
-    with pytest.raises(ElmoxError, match=f"^{path}, line 2: {says}"):
+    with pytest.raises(ElmoxError, match=f"^{path}, line 2: {message}"):
         next(sentences)
 
 

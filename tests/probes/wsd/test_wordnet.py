@@ -17,7 +17,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_senses_come_by_their_numbers_and_satellites_are_adjectives(tmp_path: Path) -> None:
+def test_senses_are_in_order_of_their_numbers_and_satellites_are_adjectives(tmp_path: Path) -> None:
     index = read_sense_index(write(tmp_path, SENSE_INDEX))
     assert index.senses[LemmaPos("bank", "n")] == (FIRM, SHORE)
     assert index.senses[LemmaPos("great", "a")] == (BIG, FAMOUS)
@@ -39,7 +39,7 @@ def test_entry_of_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "is empty"),
         (f"{FIRM} 08420278 1\n", "line 1: .*a sense key and three numbers"),
@@ -52,7 +52,7 @@ def test_entry_of_a_key() -> None:
         (f"{SHORE} 09213565 2 25\n", r"no sense number 1 of bank \(n\)"),
     ],
 )
-def test_what_is_malformed_is_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_malformed_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(ElmoxError, match=f"^{path}.*{says}"):
+    with pytest.raises(ElmoxError, match=f"^{path}.*{message}"):
         read_sense_index(path)

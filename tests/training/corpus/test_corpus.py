@@ -1,4 +1,4 @@
-"""A corpus on disk: what is read back, across shards, and what is noticed when it is damaged."""
+"""A corpus on disk: reading it across shards, and errors for damaged files."""
 
 import json
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def test_shards_in_another_order(folder: Path, data: st.DataObject) -> None:
     assert read_all(stream) == expected_stream()
 
 
-def test_what_is_no_order(corpus: Corpus) -> None:
+def test_not_a_permutation(corpus: Corpus) -> None:
     with pytest.raises(ValueError, match="permutation"):
         corpus.train.permuted([0] * corpus.train.num_shards)
 
@@ -198,7 +198,7 @@ def test_damage(folder: Path, tmp_path: Path, name: str, damage: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"format": 2}, "format 2"),
         ({"format": True}, "format True"),
@@ -214,16 +214,16 @@ def test_damage(folder: Path, tmp_path: Path, name: str, damage: str) -> None:
     ],
 )
 def test_changed_description(
-    folder: Path, tmp_path: Path, change: dict[str, object], says: str
+    folder: Path, tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
     path = copied(folder, tmp_path / "copy") / "corpus.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **change}))
-    with pytest.raises(ElmoxError, match=says) as raised:
+    with pytest.raises(ElmoxError, match=message) as raised:
         open_corpus(path.parent)
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_no_corpus(tmp_path: Path) -> None:
+def test_not_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match="elmox prepare"):
         open_corpus(tmp_path)
     with pytest.raises(ElmoxError, match="missing does not exist: expected a corpus"):
@@ -234,7 +234,7 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
 
 
 def test_shards_of_another_kind(folder: Path, tmp_path: Path) -> None:
-    """A shard of the right size whose header lies is noticed when it is read."""
+    """A shard of the right size with a wrong header is an error when it is read."""
     path = copied(folder, tmp_path / "copy") / "train-00000.npy"
     path.write_bytes(path.read_bytes().replace(b"<u4", b"<f4"))
     stream = open_corpus(tmp_path / "copy").train
@@ -242,7 +242,7 @@ def test_shards_of_another_kind(folder: Path, tmp_path: Path) -> None:
         stream.read(0, 3)
 
 
-def test_the_digest_tells_corpora_apart(folder: Path, tmp_path: Path) -> None:
+def test_the_digest_distinguishes_corpora(folder: Path, tmp_path: Path) -> None:
     digests = {open_corpus(folder).info.digest}
     for number, (text, options) in enumerate(
         [
@@ -268,13 +268,13 @@ def test_the_digest_tells_corpora_apart(folder: Path, tmp_path: Path) -> None:
     assert len(digests) == 5
 
 
-def test_gather_is_reading_place_by_place(corpus: Corpus) -> None:
-    """Any places in any order, over shards in any order."""
+def test_gather_agrees_with_read(corpus: Corpus) -> None:
+    """At any positions in any order, over shards in any order."""
     order = list(range(corpus.train.num_shards))[::-1]
     for stream in (corpus.train, corpus.train.permuted(order)):
         size = stream.num_positions + 1
-        places = np.random.default_rng(0).integers(0, size, (3, 50))
-        np.testing.assert_array_equal(stream.gather(places), stream.read(0, size)[places])
+        positions = np.random.default_rng(0).integers(0, size, (3, 50))
+        np.testing.assert_array_equal(stream.gather(positions), stream.read(0, size)[positions])
         np.testing.assert_array_equal(stream.gather(np.arange(size)), stream.read(0, size))
         assert stream.gather(np.empty((2, 0), np.int64)).shape == (2, 0)
         for outside in (-1, size):

@@ -17,7 +17,6 @@ weights without autocast are multiplied in float32, exactly and slower.
 Shapes: U words, C slots, E character embedding, F filters, K padded window. NaN stays NaN.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -30,6 +29,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.config import CharCnnConfig
+from elmox.kernels.char_cnn.dispatch import CharCnnWeights
 
 _NOBODY = tl.constexpr(255)  # the winner where relu lets nothing through
 _MAX_SLOTS = 255
@@ -100,26 +100,13 @@ def working_dtype(weight: Tensor) -> torch.dtype:
 
 
 def char_cnn(
-    config: CharCnnConfig,
-    characters: Tensor,
-    lengths: Tensor | None,
-    table: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor],
+    config: CharCnnConfig, characters: Tensor, lengths: Tensor | None, weights: CharCnnWeights
 ) -> Tensor:
-    """Convolve, take the max over positions, activate: (U, C) -> (U, F).
-
-    Args:
-        config: sizes, widths and activation.
-        characters: (U, C) ids, of any integer type; U > 0.
-        lengths: (U,) used slots of each word, on the CPU; None to look at all slots.
-        table: (characters, E) embeddings.
-        weights: (filters, E, width) of each bank, as Conv1d stores them.
-        biases: (filters,) of each bank.
-    """
+    """Convolve, take the max over positions, activate; see `dispatch.triton_char_cnn`. U > 0."""
+    table, filters, biases = weights
     shape = Shape(config, working_dtype(table))
     plan = make_plan(shape, len(characters), lengths, characters.device)
-    flat = torch.cat([*(weight.flatten() for weight in weights), *biases])
+    flat = torch.cat([*(weight.flatten() for weight in filters), *biases])
     characters = characters.contiguous()
     if torch.is_grad_enabled() and (table.requires_grad or flat.requires_grad):
         return cast(Tensor, _CharCnn.apply(table, flat, characters, plan, shape))
@@ -334,6 +321,21 @@ def _better(best, winner, sums, position, positions, MASKED: tl.constexpr):
     return tl.maximum(best, sums, propagate_nan=tl.PropagateNan.ALL), winner
 
 
+@triton.jit
+def _convolve(
+    best, winner, window, filter0, filter1, position, positions,
+    SHIFT: tl.constexpr, SHIFTS: tl.constexpr, PRECISION: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Return the best sums and their positions, with those of a window's positions among them."""
+    seen = tl.load(window + position * SHIFT)
+    sums = tl.dot(seen, filter0, input_precision=PRECISION)
+    best, winner = _better(best, winner, sums, position, positions, MASKED)
+    if SHIFTS == 2:
+        sums = tl.dot(seen, filter1, input_precision=PRECISION)
+        best, winner = _better(best, winner, sums, position + 1, positions, MASKED)
+    return best, winner
+
+
 @triton.jit(do_not_specialize=["num_words"])
 def _pool(
     embedded, packed, bias, widths, order, block_slots, pooled, winners,
@@ -349,6 +351,7 @@ def _pool(
     slots = tl.load(block_slots + tl.program_id(1) // PARTS)
     positions = slots - tl.load(widths + filters, mask=inside, other=widest) + 1
     filter0 = _shifted(packed, filters[None, :], k[:, None], num_filters, 0, K)
+    filter1 = filter0
     if SHIFTS == 2:
         filter1 = _shifted(packed, filters[None, :], k[:, None], num_filters, E, K)
     window = embedded + tl.minimum(rows, num_words - 1).to(tl.int64)[:, None] * (num_slots * E)
@@ -358,19 +361,13 @@ def _pool(
     # All filters of the program have the first positions; only the narrower ones have the last.
     common = tl.min(positions) // SHIFTS * SHIFTS
     for p in range(0, common, SHIFTS):
-        seen = tl.load(window + p * E)
-        sums = tl.dot(seen, filter0, input_precision=PRECISION)
-        best, winner = _better(best, winner, sums, p, positions, False)
-        if SHIFTS == 2:
-            sums = tl.dot(seen, filter1, input_precision=PRECISION)
-            best, winner = _better(best, winner, sums, p + 1, positions, False)
+        best, winner = _convolve(
+            best, winner, window, filter0, filter1, p, positions, E, SHIFTS, PRECISION, False
+        )
     for p in range(common, tl.max(positions), SHIFTS):
-        seen = tl.load(window + p * E)
-        sums = tl.dot(seen, filter0, input_precision=PRECISION)
-        best, winner = _better(best, winner, sums, p, positions, True)
-        if SHIFTS == 2:
-            sums = tl.dot(seen, filter1, input_precision=PRECISION)
-            best, winner = _better(best, winner, sums, p + 1, positions, True)
+        best, winner = _convolve(
+            best, winner, window, filter0, filter1, p, positions, E, SHIFTS, PRECISION, True
+        )
     best += tl.load(bias + filters, mask=inside, other=0.0).to(tl.float32)[None, :]
     mask = (rows < num_words)[:, None] & inside[None, :]
     if SAVE:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from elmox.kernels.availability import why_not_triton
-from elmox.kernels.cross_entropy.plain import Sampled, plain_cross_entropy
+from elmox.kernels.cross_entropy.plain import LossInputs, Sampled, plain_cross_entropy
 
 
 def full_cross_entropy(
@@ -28,8 +28,10 @@ def full_cross_entropy(
     if _can_fuse(hidden):
         from elmox.kernels.cross_entropy.triton_loss import fused_cross_entropy
 
-        return fused_cross_entropy(hidden[None], weight, bias, targets[None], chunk=chunk)
-    return plain_cross_entropy(hidden, weight, bias, targets, chunk=chunk)
+        return fused_cross_entropy(
+            LossInputs(hidden[None], weight, bias, targets[None], None, chunk)
+        )
+    return plain_cross_entropy(LossInputs(hidden, weight, bias, targets, None, chunk))
 
 
 def sampled_cross_entropy(
@@ -50,8 +52,8 @@ def sampled_cross_entropy(
         hidden: (D, N, P).
         weight: (U, P), rows of the softmax, those of the targets and candidates among them.
         bias: (U,).
-        targets: (D, N) places among the U rows.
-        candidates: (D, S) places among the U rows, distinct in each direction.
+        targets: (D, N) indices into the U rows.
+        candidates: (D, S) indices into the U rows, distinct in each direction.
         target_log_expected: (D, N) see `LogUniformSampler.log_expected`.
         candidate_log_expected: (D, S) likewise.
         chunk: positions of a direction at a time; chosen for the device if not given.
@@ -63,12 +65,12 @@ def sampled_cross_entropy(
     if _can_fuse(hidden):
         from elmox.kernels.cross_entropy.triton_loss import fused_cross_entropy
 
-        return fused_cross_entropy(hidden, weight, bias, targets, sampled, chunk)
+        return fused_cross_entropy(LossInputs(hidden, weight, bias, targets, sampled, chunk))
     # Not hidden[direction]: its gradient would first be filled up with zeros.
     directions = zip(hidden.unbind(), targets.unbind(), sampled.unbind(), strict=True)
     losses = [
-        plain_cross_entropy(vectors, weight, bias, words.long(), candidates_of_one, chunk)
-        for vectors, words, candidates_of_one in directions
+        plain_cross_entropy(LossInputs(vectors, weight, bias, words.long(), rivals, chunk))
+        for vectors, words, rivals in directions
     ]
     return torch.stack(losses).sum()
 

@@ -49,35 +49,36 @@ class Sampled(NamedTuple):
         return [Sampled(candidates.long(), *expected) for candidates, *expected in parts]
 
 
-def plain_cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    sampled: Sampled | None = None,
-    chunk: int | None = None,
-) -> Tensor:
-    """Return the summed loss of one direction; see `dispatch.py` for the arguments.
+class LossInputs(NamedTuple):
+    """The arguments of a loss, of one direction or of all (a leading axis of `hidden`, `targets`).
 
-    Without `sampled` all U rows are rivals.
+    Without `sampled`, all U rows are rivals. `chunk` is the number of positions processed together;
+    None chooses it for the device.
     """
-    task = _Task(hidden, weight, bias, targets, sampled, chunk)
-    inputs = (hidden, weight, bias)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        loss: Tensor = _CrossEntropy.apply(*inputs, task)  # type: ignore[no-untyped-call]
-        return loss
-    return _evaluate(task, _Gradients(None, None, None))
-
-
-class _Task(NamedTuple):
-    """The arguments of a loss, of one direction."""
 
     hidden: Tensor  # (N, P)
     weight: Tensor  # (U, P)
     bias: Tensor  # (U,)
-    targets: Tensor  # (N,)
+    targets: Tensor  # (N,) indices into the U rows
     sampled: Sampled | None
     chunk: int | None
+
+    @property
+    def differentiable(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The inputs that may need gradients."""
+        return self.hidden, self.weight, self.bias
+
+    def needs_gradients(self) -> bool:
+        """Return whether the loss will be differentiated."""
+        return torch.is_grad_enabled() and any(x.requires_grad for x in self.differentiable)
+
+
+def plain_cross_entropy(inputs: LossInputs) -> Tensor:
+    """Return the summed loss of one direction: () float32, or float64 if `hidden` is."""
+    if inputs.needs_gradients():
+        loss: Tensor = _CrossEntropy.apply(*inputs.differentiable, inputs)  # type: ignore[no-untyped-call]
+        return loss
+    return _evaluate(inputs, _Gradients(None, None, None))
 
 
 class _Words(NamedTuple):
@@ -113,14 +114,16 @@ class _CrossEntropy(torch.autograd.Function):
     """Computes the gradients along with the loss; going back only scales them."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, task: _Task) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, inputs: LossInputs
+    ) -> Tensor:
         wanted, wide = ctx.needs_input_grad, _wide(hidden)
         gradients = _Gradients(
             torch.empty_like(hidden) if wanted[0] else None,
             torch.zeros_like(weight, dtype=wide) if wanted[1] else None,
             torch.zeros_like(bias, dtype=wide) if wanted[2] else None,
         )
-        loss = _evaluate(task, gradients)
+        loss = _evaluate(inputs, gradients)
         ctx.save_for_backward(*gradients)
         ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
         return loss
@@ -135,21 +138,23 @@ class _CrossEntropy(torch.autograd.Function):
         return *scaled, None
 
 
-def _evaluate(task: _Task, gradients: _Gradients) -> Tensor:
+def _evaluate(inputs: LossInputs, gradients: _Gradients) -> Tensor:
     """The loss; adds to the gradients that are asked for."""
-    device = task.hidden.device
-    words = _words(task)
-    size = task.chunk or _chunk_size(len(words.rivals), device)
-    loss = torch.zeros((), dtype=_wide(task.hidden), device=device)
-    for start in range(0, len(task.hidden), size):
+    device = inputs.hidden.device
+    words = _words(inputs)
+    size = inputs.chunk or _chunk_size(len(words.rivals), device)
+    loss = torch.zeros((), dtype=_wide(inputs.hidden), device=device)
+    for start in range(0, len(inputs.hidden), size):
         # A function, so that a chunk's scores are gone before the next chunk's are made.
-        loss += _evaluate_chunk(task, slice(start, start + size), words, gradients)
+        loss += _evaluate_chunk(inputs, slice(start, start + size), words, gradients)
     return loss
 
 
-def _evaluate_chunk(task: _Task, part: slice, words: _Words, gradients: _Gradients) -> Tensor:
+def _evaluate_chunk(
+    inputs: LossInputs, part: slice, words: _Words, gradients: _Gradients
+) -> Tensor:
     """The same for the positions `part`."""
-    hidden, targets, wide = task.hidden[part], task.targets[part], _wide(task.hidden)
+    hidden, targets, wide = inputs.hidden[part], inputs.targets[part], _wide(inputs.hidden)
     target_weight = words.target_rows[targets]
     scores = _product(hidden, words.rivals.T).add_(words.offsets)
     _leave_out(scores, words.hits[part])
@@ -164,14 +169,14 @@ def _evaluate_chunk(task: _Task, part: slice, words: _Words, gradients: _Gradien
     return losses.sum()
 
 
-def _words(task: _Task) -> _Words:
+def _words(inputs: LossInputs) -> _Words:
     """Set out the rivals and the targets."""
-    targets, bias = task.targets, task.bias.to(_wide(task.hidden))
-    weight = task.weight.to(task.hidden.dtype)
-    if task.sampled is None:
+    targets, bias = inputs.targets, inputs.bias.to(_wide(inputs.hidden))
+    weight = inputs.weight.to(inputs.hidden.dtype)
+    if inputs.sampled is None:
         rivals, offsets = _round_up(weight, bias)
         return _Words(None, rivals, offsets, targets, rivals, bias[targets])
-    candidates, target_log_expected, candidate_log_expected = task.sampled
+    candidates, target_log_expected, candidate_log_expected = inputs.sampled
     # A table of places: candidates are distinct, so a target hits at most one of them.
     places = torch.full_like(bias, -1, dtype=torch.int64)
     places[candidates] = torch.arange(len(candidates), device=bias.device)

@@ -16,19 +16,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmox.kernels.cross_entropy import triton_kernels as kernels
-from elmox.kernels.cross_entropy.plain import COLUMNS_16_BIT, Sampled
+from elmox.kernels.cross_entropy.plain import COLUMNS_16_BIT, LossInputs
 from elmox.kernels.cross_entropy.triton_kernels import Rivals, Softmax, Words
 
 # Errors held at a time, 2 GB: every chunk of a full softmax goes over the gradient of all words,
 # which is as large. Positions come in multiples of a tile.
 ERROR_BYTES = 2**31
 TILE_POSITIONS = 128
-
-
-class _Task(NamedTuple):
-    targets: Tensor  # (D, N)
-    sampled: Sampled | None
-    chunk: int | None
 
 
 class _Products(NamedTuple):
@@ -38,43 +32,33 @@ class _Products(NamedTuple):
     rows: Tensor | None  # (D, K, W)
 
 
-def fused_cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    sampled: Sampled | None = None,
-    chunk: int | None = None,
-) -> Tensor:
-    """Sum of the negative log-likelihoods, () float32.
+def fused_cross_entropy(inputs: LossInputs) -> Tensor:
+    """Return the summed loss of all directions: () float32.
 
     Args:
-        hidden: (D, N, P) float32 or bfloat16, at least one position.
-        weight: (U, P).
-        bias: (U,).
-        targets: (D, N) places among the U rows.
-        sampled: the rivals; if not given, they are all rows, and there is a single direction.
-        chunk: positions of each direction at a time; chosen if not given.
+        inputs: `hidden` (D, N, P) in float32 or bfloat16, with at least one position. Without
+            `sampled` there is a single direction.
     """
-    assert sampled is not None or len(hidden) == 1
-    inputs, task = (hidden, weight, bias), _Task(targets, sampled, chunk)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        loss: Tensor = _FusedCrossEntropy.apply(*inputs, task)  # type: ignore[no-untyped-call]
+    assert inputs.sampled is not None or len(inputs.hidden) == 1
+    if inputs.needs_gradients():
+        loss: Tensor = _FusedCrossEntropy.apply(*inputs.differentiable, inputs)  # type: ignore[no-untyped-call]
         return loss
-    words, rivals = _set_out(*inputs, task)
-    found, _ = _evaluate(hidden.contiguous(), words, rivals, chunk, (False, False))
-    return found.losses.sum()
+    words, rivals = _set_out(inputs)
+    softmax, _ = _evaluate(inputs.hidden.contiguous(), words, rivals, inputs.chunk, (False, False))
+    return softmax.losses.sum()
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, task: _Task) -> Tensor:
-        of_hidden, of_weight, of_bias, _ = ctx.needs_input_grad
-        words, rivals = _set_out(hidden, weight, bias, task)
-        hidden, wanted = hidden.contiguous(), (of_hidden, of_weight or of_bias)
-        found, products = _evaluate(hidden, words, rivals, task.chunk, wanted)
-        ctx.save_for_backward(hidden, *words, *found, *products)
-        return found.losses.sum()
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, inputs: LossInputs
+    ) -> Tensor:
+        needs_hidden, needs_weight, needs_bias, _ = ctx.needs_input_grad
+        words, rivals = _set_out(inputs._replace(hidden=hidden, weight=weight, bias=bias))
+        hidden, needed = hidden.contiguous(), (needs_hidden, needs_weight or needs_bias)
+        softmax, products = _evaluate(hidden, words, rivals, inputs.chunk, needed)
+        ctx.save_for_backward(hidden, *words, *softmax, *products)
+        return softmax.losses.sum()
 
     @staticmethod
     @once_differentiable
@@ -89,19 +73,21 @@ class _FusedCrossEntropy(torch.autograd.Function):
         return d_hidden, d_weight, d_bias, None
 
 
-def _set_out(hidden: Tensor, weight: Tensor, bias: Tensor, task: _Task) -> tuple[Words, Rivals]:
-    """The targets and the rivals, ready for kernels."""
-    weight, bias, targets = weight.contiguous(), bias.contiguous(), task.targets.contiguous()
-    num = len(weight) if task.sampled is None else task.sampled.candidates.shape[1]
+def _set_out(inputs: LossInputs) -> tuple[Words, Rivals]:
+    """Return the targets and the rivals, ready for kernels."""
+    hidden, sampled = inputs.hidden, inputs.sampled
+    weight, bias = inputs.weight.contiguous(), inputs.bias.contiguous()
+    targets = inputs.targets.contiguous()
+    num = len(weight) if sampled is None else sampled.candidates.shape[1]
     # Rivals with no chance, up to a number that products are fast with.
     missing = -num % COLUMNS_16_BIT if hidden.itemsize == 2 else 0
-    if task.sampled is None:
+    if sampled is None:
         vectors, offsets = weight.to(hidden.dtype), bias.float()
         if missing:
             vectors = F.pad(vectors, (0, 0, 0, missing))
             offsets = F.pad(offsets, (0, missing), value=float("-inf"))
         return Words(weight, bias, targets, None, None), Rivals(vectors[None], offsets[None])
-    candidates, target_log_expected, log_expected = task.sampled
+    candidates, target_log_expected, log_expected = sampled
     rivals, places = kernels.set_out_candidates(
         weight, bias, candidates, log_expected.float(), num + missing, hidden.dtype
     )

@@ -41,23 +41,23 @@ def highway_recurrence(
 
 
 def read_rows(rnn: nn.LSTM | nn.GRU, words: Tensor, rows: PackedRows) -> Tensor:
-    """What an RNN of one layer makes of packed rows: (P, W) to (P, directions * C)."""
+    """Run an RNN of one layer over packed rows: (P, W) -> (P, directions * C)."""
     assert (rnn.num_layers, rnn.bias, rnn.proj_size) == (1, True, 0)
     if isinstance(rnn, nn.LSTM) and rnn.bidirectional and why_not_triton(words) is None:
-        return _read_both_ways(rnn, words, rows)
-    found: Tensor = rnn(PackedSequence(words, torch.tensor(rows.sizes)))[0].data
-    return found
+        return _bidirectional_lstm(rnn, words, rows)
+    outputs: Tensor = rnn(PackedSequence(words, torch.tensor(rows.sizes)))[0].data
+    return outputs
 
 
-def _read_both_ways(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> Tensor:
+def _bidirectional_lstm(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> Tensor:
     def both(name: str) -> list[Tensor]:
         return [getattr(lstm, f"{name}_l0"), getattr(lstm, f"{name}_l0_reverse")]
 
     bias = torch.cat(both("bias_ih")) + torch.cat(both("bias_hh"))
     products = F.linear(words, torch.cat(both("weight_ih")), bias)
-    given = (products, *both("weight_hh"), *rows)
-    found: Tensor = _BidirectionalRecurrence.apply(*given)  # type: ignore[no-untyped-call]
-    return found
+    arguments = (products, *both("weight_hh"), *rows)
+    outputs: Tensor = _BidirectionalRecurrence.apply(*arguments)  # type: ignore[no-untyped-call]
+    return outputs
 
 
 def _highway_steps(
@@ -67,14 +67,7 @@ def _highway_steps(
     starts: Tensor,
     backward: bool,
 ) -> Steps:
-    """The fastest way for a layer's packed rows.
-
-    Args:
-        recurrent: the layer's weight.
-        mask: (R, C) of dropout.
-        sizes, starts: as `PackedRows` has them.
-        backward: for reading from right to left.
-    """
+    """Return the fastest steps for a layer's packed rows; see `highway_recurrence`."""
     if why_not_triton(recurrent) is not None:
         return TorchSteps(recurrent, mask, sizes, backward)
     from elmox.kernels.recurrence.triton_kernels import TritonRecurrence
@@ -100,7 +93,7 @@ class _HighwayRecurrence(torch.autograd.Function):
     ) -> Tensor:
         kept = products.clone(memory_format=torch.contiguous_format)
         cells, outputs = (products.new_empty(len(products), recurrent.shape[1]) for _ in range(2))
-        _highway_steps(recurrent, mask, sizes, starts, backward).read(kept, cells, outputs)
+        _highway_steps(recurrent, mask, sizes, starts, backward).forward(kept, cells, outputs)
         ctx.save_for_backward(kept, cells, outputs, recurrent, mask, starts, earlier)
         ctx.sizes, ctx.is_backward = sizes, backward
         return outputs
@@ -112,7 +105,7 @@ class _HighwayRecurrence(torch.autograd.Function):
         num_rows = ctx.sizes[0]
         d_products = torch.empty_like(kept)
         steps = _highway_steps(recurrent, mask, ctx.sizes, starts, ctx.is_backward)
-        steps.go_back(kept, cells, d_outputs, d_products)
+        steps.backward(kept, cells, d_outputs, d_products)
         d_gates = d_products[:, : len(recurrent)]
         if ctx.is_backward:
             d_recurrent = d_gates[earlier].T @ outputs[num_rows:]
@@ -140,7 +133,7 @@ class _BidirectionalRecurrence(torch.autograd.Function):
         recurrent = torch.stack([recurrent_forward, recurrent_backward])
         shape = len(products), 2 * recurrent.shape[2]
         cells, outputs = (products.new_empty(shape) for _ in range(2))
-        TritonRecurrence(recurrent, starts, sizes[0]).read(kept, cells, outputs)
+        TritonRecurrence(recurrent, starts, sizes[0]).forward(kept, cells, outputs)
         ctx.save_for_backward(kept, cells, outputs, recurrent, starts, earlier)
         ctx.num_rows = sizes[0]
         return outputs
@@ -153,7 +146,7 @@ class _BidirectionalRecurrence(torch.autograd.Function):
         kept, cells, outputs, recurrent, starts, earlier = ctx.saved_tensors
         d_products, num_rows = torch.empty_like(kept), ctx.num_rows
         steps = TritonRecurrence(recurrent, starts, num_rows)
-        steps.go_back(kept, cells, d_outputs, d_products)
+        steps.backward(kept, cells, d_outputs, d_products)
         d_forward, d_backward = d_products.chunk(2, dim=1)
         forward, backward = outputs.chunk(2, dim=1)
         d_recurrent = (

@@ -1,8 +1,8 @@
 """Packed rows: sequences side by side, step after step, without padding.
 
-Rows come by falling length, so that those which still have a word at a step are the first ones.
+Rows are sorted by falling length, so that those which still have a word at a step come first.
 
-Shapes: R rows, P words of them all, S steps.
+Shapes: R rows, P words of all rows, S steps.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from elmox.io.transfer import to_device
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the words of rows lie: step after step, within a step in the order of the rows.
+    """The order of packed words: step after step, within a step in the order of the rows.
 
     Attributes:
-        sizes: rows that have a word at each step; they are the first ones.
-        steps: (P,) each word's place in its row.
+        sizes: number of rows that have a word at each step; they are the first ones.
+        steps: (P,) each word's position in its row.
         rows: (P,) its row.
     """
 
@@ -32,13 +32,13 @@ class Packing:
 
     @classmethod
     def of(cls, lengths: NDArray[np.int64]) -> "Packing":
-        """For rows of these lengths, the longest first."""
+        """Return the packing of rows of these lengths, the longest first."""
         real = np.arange(lengths.max(initial=0))[:, None] < lengths
         steps, rows = real.nonzero()
         return cls(tuple(real.sum(1).tolist()), steps, rows)
 
     def on(self, device: torch.device) -> "PackedRows":
-        """What layers there need of it."""
+        """Return what layers on a device need."""
         starts = np.cumsum((0, *self.sizes))
         later = self.steps > 0
         earlier = starts[self.steps[later] - 1] + self.rows[later]
@@ -46,8 +46,8 @@ class Packing:
 
 
 class PackedRows(NamedTuple):
-    """Where the words of rows lie, for layers on a device."""
+    """The packing of rows, for layers on a device."""
 
-    sizes: tuple[int, ...]  # rows that have a word at each step
-    starts: Tensor  # (S + 1,) places of the steps' first words; the number of words comes last
-    earlier: Tensor  # (P - R,) of each word from the second step on: the place of the one before it
+    sizes: tuple[int, ...]  # number of rows that have a word at each step
+    starts: Tensor  # (S + 1,) indices of the steps' first words, then the number of words
+    earlier: Tensor  # (P - R,) for words from the second step on: index of the word before

@@ -30,15 +30,13 @@ class Update(NamedTuple):
     gradient: Gradient
 
 
-@dataclass(frozen=True)
-class Adagrad:
+class Adagrad(NamedTuple):
     """Adagrad as published, without epsilon."""
 
     lr: float
 
 
-@dataclass(frozen=True)
-class AdamW:
+class AdamW(NamedTuple):
     """AdamW at one step."""
 
     lr: float

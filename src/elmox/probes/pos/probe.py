@@ -1,9 +1,8 @@
-"""What each layer knows of syntax: part-of-speech tags by a linear probe (the paper's Table 6).
+"""Syntax in each layer: part-of-speech tags by a linear probe (Peters et al. 2018, Table 6).
 
-The tags of a treebank are read off every layer by a linear classifier, and off the layers of a
-biLM of the same shape with random weights: what is beyond those was learned from text. Whether
-layer 1 is better than layer 2 is a difference of a point or less, so differences come with paired
-intervals.
+A linear classifier predicts the tags of a treebank from every layer, and from the layers of a biLM
+of the same shape with random weights, which have learned nothing from text. Layers differ by a
+point or less, so differences come with paired intervals.
 """
 
 import statistics
@@ -20,11 +19,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from elmox.elmo import Elmo
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.conllu import UNSPECIFIED, TreebankSentence
 from elmox.model.init import random_bilm
 from elmox.probes.bootstrap import Interval, accuracy_interval
 from elmox.probes.linear import UNSEEN, Examples, ProbeOptions, fit_probe
+from elmox.probes.report import Difference
 
 Tags = Literal["xpos", "upos"]
 PARTS = ("train", "dev", "test")
@@ -35,14 +35,14 @@ _TOKENS_AT_ONCE = 2**15
 
 @dataclass(frozen=True)
 class PosOptions:
-    """How the probe is made.
+    """Options of the probe.
 
     Attributes:
-        tags: "xpos", the treebank's own fine tags, or "upos", the universal ones.
-        num_seeds: probes for each layer.
-        seed: of the first of them, and of the bootstrap; the others count on from it.
-        samples: of the bootstrap.
-        probe: how each is trained.
+        tags: "xpos", the treebank's fine-grained tags, or "upos", the universal ones.
+        num_seeds: number of probes per layer.
+        seed: of the first probe and of the bootstrap; those of the other probes follow.
+        samples: number of bootstrap samples.
+        probe: how each probe is trained.
     """
 
     tags: Tags = "xpos"
@@ -66,7 +66,12 @@ class PosOptions:
 
 @dataclass(frozen=True)
 class PartCounts:
-    """What a part of the treebank holds; `unseen` counts the tags that train does not have."""
+    """Size of a part of the treebank.
+
+    Attributes:
+        num_sentences, num_words: of the part.
+        unseen: count of each tag that train does not have.
+    """
 
     num_sentences: int
     num_words: int
@@ -75,15 +80,15 @@ class PartCounts:
 
 @dataclass(frozen=True)
 class LayerScore:
-    """How well tags can be read off a layer, in percent.
+    """Accuracy of the probes of a layer, in percent.
 
     Attributes:
         weights: "trained" or "random".
-        layer: its number.
+        layer: its index.
         penalty: chosen on dev.
-        dev: accuracy for each seed.
-        test: accuracy for each seed.
-        interval: of test, averaged over seeds.
+        dev: accuracy per seed.
+        test: accuracy per seed.
+        interval: of the test accuracy, averaged over seeds.
     """
 
     weights: str
@@ -95,39 +100,30 @@ class LayerScore:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name of the layer in tables."""
         return f"{'random ' if self.weights == 'random' else ''}layer {self.layer}"
 
 
 @dataclass(frozen=True)
-class PosDifference:
-    """How much better one layer is than another on test, in points, on the same sentences."""
-
-    layer: str
-    other: str
-    points: Interval
-
-
-@dataclass(frozen=True)
 class PosScores:
-    """What was found.
+    """Scores of all layers.
 
     Attributes:
-        num_tags: different tags in train.
-        parts: what train, dev and test hold.
+        num_tags: number of different tags in train.
+        parts: sizes of train, dev and test.
         layers: of the model, then of the random biLM.
-        differences: every layer against layer 0, those above it among themselves, and each against
-            the random one.
+        differences: on test: every layer against layer 0, the higher layers against each other, and
+            each layer against the random one.
     """
 
     num_tags: int
     parts: Mapping[str, PartCounts]
     layers: tuple[LayerScore, ...]
-    differences: tuple[PosDifference, ...]
+    differences: tuple[Difference, ...]
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Over seeds; the deviation of a single one is 0."""
+    """Return mean and standard deviation; the deviation of a single value is 0."""
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
@@ -140,17 +136,17 @@ def probe_pos(
     """Probe every layer of a model, and of random weights, for part-of-speech tags.
 
     Args:
-        elmo: the model; the probes run on its device too.
+        elmo: the model; the probes run on its device as well.
         treebank: sentences of "train", "dev" and "test".
-        options: how the probe is made.
-        show_progress_bar: on stderr.
+        options: options of the probe.
+        show_progress_bar: show a bar on stderr.
     """
     options = options or PosOptions()
     tags = {part: _tags(treebank[part], options.tags, part) for part in PARTS}
-    numbers = {tag: number for number, tag in enumerate(sorted(set(tags["train"])))}
+    ids = {tag: id for id, tag in enumerate(sorted(set(tags["train"])))}
     labels = {
-        part: np.array([numbers.get(tag, UNSEEN) for tag in own], dtype=np.int64)
-        for part, own in tags.items()
+        part: np.array([ids.get(tag, UNSEEN) for tag in tags[part]], dtype=np.int64)
+        for part in PARTS
     }
     lengths = [len(sentence) for sentence in treebank["test"]]
     sentences = np.repeat(np.arange(len(lengths)), lengths)
@@ -162,26 +158,23 @@ def probe_pos(
         ):
             scores.append(score)
             right[score.name] = hits
+    unseen = {part: Counter(tag for tag in tags[part] if tag not in ids) for part in PARTS}
     return PosScores(
-        len(numbers),
+        len(ids),
         {
-            part: PartCounts(
-                len(treebank[part]),
-                len(own),
-                dict(Counter(tag for tag in own if tag not in numbers).most_common()),
-            )
-            for part, own in tags.items()
+            part: PartCounts(len(treebank[part]), len(tags[part]), dict(unseen[part].most_common()))
+            for part in PARTS
         },
         tuple(scores),
         tuple(
-            PosDifference(one, other, _interval(right[one], sentences, options, right[other]))
+            Difference(one, other, _interval(right[one], sentences, options, right[other]))
             for one, other in _pairs(elmo.num_layers)
         ),
     )
 
 
 def random_control(elmo: Elmo, seed: int = RANDOM_SEED) -> Elmo:
-    """A model of the same shape that reads the same characters or words, with random weights."""
+    """Return a model of the same shape and input, with random weights."""
     random = replace(
         elmo.checkpoint(),
         tensors=random_bilm(elmo.config, seed).state_dict(),
@@ -196,17 +189,17 @@ def random_control(elmo: Elmo, seed: int = RANDOM_SEED) -> Elmo:
 def layer_vectors(
     elmo: Elmo, sentences: Sequence[Sequence[str]], show_progress_bar: bool = False
 ) -> Tensor:
-    """The vectors of all words in all layers, (layers, words, D), in float16 in main memory."""
+    """Return the vectors of all words in all layers, (layers, words, D), float16, on the CPU."""
     total = sum(map(len, sentences))
     vectors = torch.empty(elmo.num_layers, total, elmo.dim, dtype=torch.float16)
-    begin = 0
+    start = 0
     with tqdm(total=total, unit="word", disable=not show_progress_bar) as progress:
-        for some in _some_sentences(sentences):
-            for own in elmo.encode_tokens(some, layers="all"):  # (layers, T, D)
-                end = begin + own.shape[1]
-                vectors[:, begin:end] = torch.from_numpy(own)
-                progress.update(end - begin)
-                begin = end
+        for batch in _batches(sentences):
+            for layers in elmo.encode_tokens(batch, layers="all"):  # (layers, T, D)
+                end = start + layers.shape[1]
+                vectors[:, start:end] = torch.from_numpy(layers)
+                progress.update(end - start)
+                start = end
     if not torch.isfinite(vectors).all():
         raise ElmoxError(f"{elmo.description}: some vectors are beyond the range of float16")
     return vectors
@@ -221,21 +214,19 @@ def _probe_layers(
     options: PosOptions,
     show_progress_bar: bool,
 ) -> Iterator[tuple[LayerScore, NDArray[np.float64]]]:
-    """Each layer's score, and how often each word of test was right over seeds."""
-    vectors = {
-        part: layer_vectors(elmo, [own.words for own in treebank[part]], show_progress_bar)
-        for part in PARTS
-    }
+    """Yield the score of each layer, and the share of seeds that are right on each test word."""
+    words = {part: [sentence.words for sentence in treebank[part]] for part in PARTS}
+    vectors = {part: layer_vectors(elmo, words[part], show_progress_bar) for part in PARTS}
     for layer in range(elmo.num_layers):
         train, dev, test = (Examples(vectors[part][layer], labels[part]) for part in PARTS)
-        found = fit_probe(train, dev, test, options.seeds, elmo.device, options.probe)
-        right = found.test.mean(0)
+        result = fit_probe(train, dev, test, options.seeds, elmo.device, options.probe)
+        right = result.test.mean(0)
         score = LayerScore(
             weights,
             layer,
-            found.penalty,
-            dev=tuple((100 * found.dev.mean(1)).tolist()),
-            test=tuple((100 * found.test.mean(1)).tolist()),
+            result.penalty,
+            dev=tuple((100 * result.dev.mean(1)).tolist()),
+            test=tuple((100 * result.test.mean(1)).tolist()),
             interval=_interval(right, sentences, options),
         )
         yield score, right
@@ -253,7 +244,7 @@ def _interval(
 
 
 def _pairs(num_layers: int) -> Iterator[tuple[str, str]]:
-    """Which layers are compared."""
+    """Yield the names of the layers that are compared."""
     for layer in range(1, num_layers):
         yield f"layer {layer}", "layer 0"
     for lower, upper in combinations(range(1, num_layers), 2):
@@ -263,22 +254,24 @@ def _pairs(num_layers: int) -> Iterator[tuple[str, str]]:
 
 
 def _tags(sentences: Sequence[TreebankSentence], kind: Tags, part: str) -> list[str]:
-    tags = [tag for own in sentences for tag in (own.xpos if kind == "xpos" else own.upos)]
+    tags = [tag for sentence in sentences for tag in getattr(sentence, kind)]
     if all(tag == UNSPECIFIED for tag in tags):
-        other = "upos" if kind == "xpos" else "xpos"
-        raise ElmoxError(f"{part} has no {kind} tags: give a tagged treebank, or ask for {other}")
+        other = Argument("tags", "upos" if kind == "xpos" else "xpos")
+        raise ArgumentError(
+            "{} has no {} tags: give a tagged treebank, or choose {}", part, kind, other
+        )
     return tags
 
 
-def _some_sentences(sentences: Sequence[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Cut into lists of about `_TOKENS_AT_ONCE` words, whose float32 vectors fit anywhere."""
-    some: list[Sequence[str]] = []
+def _batches(sentences: Sequence[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """Split into lists of about `_TOKENS_AT_ONCE` words, whose float32 vectors fit anywhere."""
+    batch: list[Sequence[str]] = []
     num_words = 0
     for sentence in sentences:
-        some.append(sentence)
+        batch.append(sentence)
         num_words += len(sentence)
         if num_words >= _TOKENS_AT_ONCE:
-            yield some
-            some, num_words = [], 0
-    if some:
-        yield some
+            yield batch
+            batch, num_words = [], 0
+    if batch:
+        yield batch

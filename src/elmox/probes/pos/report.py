@@ -1,4 +1,4 @@
-"""The scores of a part-of-speech probe as a table, as JSON and as a picture."""
+"""The scores of a part-of-speech probe as a table, as JSON and as a figure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +13,7 @@ from elmox.probes.pos.probe import (
     PosScores,
     mean_and_deviation,
 )
+from elmox.probes.report import bootstrap_note, difference_rows, markdown_report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PosReport:
-    """Scores, and what they are of.
+    """Scores with their model, data and options.
 
     Attributes:
         facts: model, data, command; shown above the table.
-        options: how the probe was made.
-        scores: what was found.
+        options: options of the probe.
+        scores: scores of all layers.
     """
 
     facts: Mapping[str, str]
@@ -33,65 +34,65 @@ class PosReport:
     scores: PosScores
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the values for JSON."""
         return {
             "probe": "pos",
             **self.facts,
             "options": asdict(self.options),
             "random_seed": RANDOM_SEED,
             "num_tags": self.scores.num_tags,
-            "parts": {part: asdict(own) for part, own in self.scores.parts.items()},
-            "layers": [_layer_dict(own) for own in self.scores.layers],
-            "differences": [asdict(own) for own in self.scores.differences],
+            "parts": {part: asdict(counts) for part, counts in self.scores.parts.items()},
+            "layers": [_layer_dict(score) for score in self.scores.layers],
+            "differences": [asdict(difference) for difference in self.scores.differences],
         }
 
     def to_markdown(self) -> str:
-        """For people."""
+        """Return the report for people."""
         options, scores = self.options, self.scores
-        lines = [
-            "# Part-of-speech tags by a linear probe",
-            "",
-            *(f"- {name}: {value}" for name, value in self.facts.items()),
-            *(f"- {part} holds {_counted(own)}" for part, own in scores.parts.items()),
-            f"- tags: {options.tags}, {scores.num_tags} different ones in train",
-            f"- probe: seeds {options.seeds[0]} to {options.seeds[-1]}, L2 penalty chosen on dev",
-            f"- random: a biLM of the same shape with random weights, seed {RANDOM_SEED}",
-            f"- intervals: 95%, paired bootstrap over sentences, {options.samples:,} samples, seed "
-            f"{options.seed}; each word's correctness is averaged over the seeds of the probe",
-            "",
+        bootstrap = bootstrap_note(options.samples, options.seed)
+        return markdown_report(
+            "Part-of-speech tags by a linear probe",
+            self.facts,
+            [
+                *(f"{part} holds {_counted(counts)}" for part, counts in scores.parts.items()),
+                f"tags: {options.tags}, {scores.num_tags} different ones in train",
+                f"probe: seeds {options.seeds[0]} to {options.seeds[-1]}, L2 penalty chosen on dev",
+                f"random: a biLM of the same shape with random weights, seed {RANDOM_SEED}",
+                f"{bootstrap}; each word's correctness is averaged over the seeds of the probe",
+            ],
             "Accuracy in percent, mean and standard deviation over seeds:",
-            "",
-            *_score_table(scores.layers),
-            "",
-            *_difference_table(scores),
-        ]
-        return "\n".join(lines) + "\n"
+            [_score_rows(scores.layers), difference_rows("on test", scores.differences)],
+        )
 
     def picture(self) -> "Figure":
-        """Accuracy on test, layer by layer, trained beside random."""
-        layers = self.scores.layers
+        """Draw the accuracy of each layer on test, trained next to random."""
+        by_weights = {
+            weights: [score for score in self.scores.layers if score.weights == weights]
+            for weights in ("trained", "random")
+        }
         series = [
             Series(
                 name,
-                [own.interval.estimate for own in layers if own.weights == weights],
-                [(own.interval.low, own.interval.high) for own in layers if own.weights == weights],
+                [score.interval.estimate for score in by_weights[weights]],
+                [(score.interval.low, score.interval.high) for score in by_weights[weights]],
             )
             for weights, name in (("trained", "the model"), ("random", "random weights"))
         ]
-        labels = [own.name for own in layers if own.weights == "trained"]
+        labels = [score.name for score in by_weights["trained"]]
         title = f"Part-of-speech tags ({self.options.tags}) by a linear probe"
         return grouped_bars(title, "accuracy on test, %", labels, series)
 
 
 def _layer_dict(score: LayerScore) -> dict[str, Any]:
-    found = {f"{part}_{what}": value for part in ("dev", "test") for what, value in zip(
-        ("mean", "deviation"), mean_and_deviation(getattr(score, part)), strict=True
-    )}  # fmt: skip
-    return {"name": score.name, **asdict(score), **found}
+    values: dict[str, Any] = {"name": score.name, **asdict(score)}
+    for part in ("dev", "test"):
+        mean, deviation = mean_and_deviation(getattr(score, part))
+        values |= {f"{part}_mean": mean, f"{part}_deviation": deviation}
+    return values
 
 
 def _counted(part: PartCounts) -> str:
-    """What a part holds, in words."""
+    """Describe the size of a part."""
     counted = f"{part.num_sentences:,} sentences, {part.num_words:,} words"
     if not part.unseen:
         return counted
@@ -99,29 +100,16 @@ def _counted(part: PartCounts) -> str:
     return f"{counted}; {sum(part.unseen.values())} with tags not in train, all wrong ({tags})"
 
 
-def _score_table(layers: Sequence[LayerScore]) -> list[str]:
+def _score_rows(layers: Sequence[LayerScore]) -> list[list[str]]:
     rows = [["", "dev", "test", "95% interval", "penalty"], ["---", *["---:"] * 4]]
-    for own in layers:
-        found = [mean_and_deviation(values) for values in (own.dev, own.test)]
+    for score in layers:
+        accuracies = [mean_and_deviation(values) for values in (score.dev, score.test)]
         rows.append(
             [
-                own.name,
-                *(f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in found),
-                f"{own.interval.low:.2f} to {own.interval.high:.2f}",
-                f"{own.penalty:g}",
+                score.name,
+                *(f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in accuracies),
+                f"{score.interval.low:.2f} to {score.interval.high:.2f}",
+                f"{score.penalty:g}",
             ]
         )
-    return [_line(row) for row in rows]
-
-
-def _difference_table(scores: PosScores) -> list[str]:
-    rows = [["on test", "points", "95% interval"], ["---", "---:", "---:"]]
-    for found in scores.differences:
-        points = found.points
-        interval = f"{points.low:+.2f} to {points.high:+.2f}"
-        rows.append([f"{found.layer} - {found.other}", f"{points.estimate:+.2f}", interval])
-    return [_line(row) for row in rows]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return rows

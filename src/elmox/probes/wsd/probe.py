@@ -1,13 +1,12 @@
 """Word senses by nearest neighbor (Peters et al. 2018, section 5.3, Table 5).
 
-A layer's vectors of each sense are averaged over a tagged corpus. A word to be disambiguated gets
-the sense whose average is nearest, by cosine, among the senses of its own lemma and part of speech
-that were seen in training, and WordNet's first sense where none was. Nothing is trained: what comes
-out is what the layer knows.
+A layer's vectors of each sense are averaged over a tagged corpus. The prediction for a word is the
+sense whose average is nearest, by cosine, among the senses of its lemma and part of speech that
+were seen in the corpus; if none was, WordNet's first sense. Nothing is trained, so the score
+measures the layer alone.
 
-Each sentence is read by itself. The vector of an entry of several words ("took place") is the mean
-of its words' vectors: which of them is its head differs from entry to entry, and a mean need not
-know.
+Each sentence is encoded on its own. The vector of an entry of several words ("took place") is the
+mean of its words' vectors, because the corpora do not mark its head.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,23 +24,24 @@ from elmox.probes.wsd.wordnet import SenseIndex
 from elmox.text.batches import in_chunks
 
 CHUNK_BYTES = {"cpu": 2**27, "cuda": 2**29}  # of float32 vectors held at a time
-# Layer 0 knows no context: senses that were only seen in the same form have the same average there,
-# but for rounding. Then the numbers of the senses decide, not the rounding.
+# Layer 0 has no context: senses that were only seen in the same form have the same average there,
+# except for rounding. Then the order of the senses decides, not the rounding.
 TIE = 1e-6
 
 
 @dataclass(frozen=True)
-class SenseAnswer:
-    """What was answered for one tagged word.
+class SensePrediction:
+    """The senses that are predicted for one tagged word.
 
     Attributes:
-        test_set: the name of its test set.
-        sentence: the number of its sentence, through all sets.
-        id: its name in the set.
-        gold: the senses that are right.
+        test_set: name of its test set.
+        sentence: number of its sentence, counted over all sets.
+        id: its id in the set.
+        gold: the correct senses.
         first: WordNet's first sense.
-        layers: each layer's sense.
-        num_seen: senses of its entry that were seen in training; 0: the first sense was taken.
+        layers: the prediction of each layer.
+        num_seen: number of senses of its entry that were seen in the corpus; with 0, the prediction
+            is the first sense.
     """
 
     test_set: str
@@ -55,14 +55,13 @@ class SenseAnswer:
 
 @dataclass(frozen=True)
 class TrainingCounts:
-    """What the tagged corpus has.
+    """Size of the tagged corpus.
 
     Attributes:
-        num_sentences: all of them.
-        num_words: all of them.
-        num_tags: tags with at least one sense that the index has.
-        num_senses: distinct senses of those.
-        num_unknown_tags: tags with none, which are left out.
+        num_sentences, num_words: of the corpus.
+        num_tags: number of tags with at least one sense that is in the index.
+        num_senses: number of distinct senses of those tags.
+        num_unknown_tags: number of tags without such a sense, which are skipped.
     """
 
     num_sentences: int
@@ -72,14 +71,14 @@ class TrainingCounts:
     num_unknown_tags: int
 
 
-def answer_senses(
+def predict_senses(
     elmo: Elmo,
     train: Iterable[SenseSentence],
     tests: Mapping[str, Sequence[SenseSentence]],
     index: SenseIndex,
     *,
     show_progress_bar: bool = False,
-) -> tuple[list[SenseAnswer], TrainingCounts]:
+) -> tuple[list[SensePrediction], TrainingCounts]:
     """Disambiguate the tagged words of test sets.
 
     Args:
@@ -87,63 +86,64 @@ def answer_senses(
         train: the tagged corpus, read once.
         tests: test sets by name.
         index: the inventory of senses.
-        show_progress_bar: on stderr.
+        show_progress_bar: show a bar on stderr.
 
     Returns:
-        An answer for every tag, set by set, in the order of the text; and what the corpus had.
+        A prediction for every tag, set by set, in the order of the text; and the corpus's size.
     """
     check_tests(tests, index)
-    asked = [(name, sentence) for name, own in tests.items() for sentence in own]
-    entries = {tag.entry for _, sentence in asked for tag in sentence.tags}
+    test = [(name, sentence) for name, sentences in tests.items() for sentence in sentences]
+    entries = {tag.entry for _, sentence in test for tag in sentence.tags}
     averages = SenseAverages((elmo.num_layers, elmo.dim), index, entries)
     counter = TagCounter(index)
     quiet = not show_progress_bar
-    with tqdm(train, "learning", unit=" sentences", disable=quiet) as sentences:
-        # A sentence in which no word has a sense that is asked for need not be read.
-        useful = filter(averages.wants, map(counter.count, sentences))
+    with tqdm(train, "averaging", unit=" sentences", disable=quiet) as bar:
+        # A sentence without a sense of the tested entries need not be encoded.
+        useful = filter(averages.has_sense, map(counter.count, bar))
         for _, tag, vectors in tag_vectors(elmo, useful):
             averages.add(tag, vectors)
     counts = counter.counts()
-    answers: list[SenseAnswer] = []
-    with tqdm(asked, "answering", unit=" sentences", disable=quiet) as named:
-        for number, tag, vectors in tag_vectors(elmo, (sentence for _, sentence in named)):
+    predictions: list[SensePrediction] = []
+    with tqdm(test, "predicting", unit=" sentences", disable=quiet) as bar:
+        for number, tag, vectors in tag_vectors(elmo, (sentence for _, sentence in bar)):
             first = index.senses[tag.entry][0]
             seen = averages.seen(tag.entry)
             layers = averages.nearest(seen, vectors) if seen else (first,) * elmo.num_layers
-            answers.append(
-                SenseAnswer(asked[number][0], number, tag.id, tag.keys, first, layers, len(seen))
+            name = test[number][0]
+            predictions.append(
+                SensePrediction(name, number, tag.id, tag.keys, first, layers, len(seen))
             )
-    return answers, counts
+    return predictions, counts
 
 
 def check_tests(tests: Mapping[str, Sequence[SenseSentence]], index: SenseIndex) -> None:
-    """Refuse test sets that cannot be answered by these senses; the error names the word."""
+    """Refuse test sets with senses that are not in the index; the error names the word."""
     for name, sentences in tests.items():
         tags = [tag for sentence in sentences for tag in sentence.tags]
         if not tags:
-            raise ElmoxError(f"test set {name} has no tagged words")
+            raise ElmoxError(f"test set {name} has no tagged words: expected at least one")
         for tag in tags:
             missing = [key for key in tag.keys if key not in index.keys]
             if tag.entry not in index.senses:
                 missing = [str(tag.entry)]
             if missing:
                 raise ElmoxError(
-                    f"{name}, {tag.id}: {missing[0]} is not in the index of senses, which must be "
-                    "of the WordNet that the test set is tagged with (3.0)"
+                    f"{name}, {tag.id}: {missing[0]} is not in the index of senses: give that of "
+                    "the WordNet that the test set is tagged with (3.0)"
                 )
 
 
 def tag_vectors(
     elmo: Elmo, sentences: Iterable[SenseSentence]
 ) -> Iterator[tuple[int, SenseTag, NDArray[np.float32]]]:
-    """For every tag: its sentence's number, the tag, and its vector in each layer, (L + 1, D).
+    """Yield for every tag its sentence's number, the tag, and its vectors (L + 1, D).
 
-    Sentences are read a chunk at a time, so there may be any number of them.
+    Sentences are read in chunks, so there may be any number of them.
     """
-    room = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
-    most_words = max(1, room // (4 * elmo.num_layers * elmo.dim))
+    chunk_bytes = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
+    max_words = max(1, chunk_bytes // (4 * elmo.num_layers * elmo.dim))
     first = 0
-    for chunk in in_chunks(sentences, lambda own: len(own.words), most_words):
+    for chunk in in_chunks(sentences, lambda sentence: len(sentence.words), max_words):
         encoded = elmo.encode_tokens([sentence.words for sentence in chunk], layers="all")
         for number, (sentence, layers) in enumerate(zip(chunk, encoded, strict=True), start=first):
             for tag in sentence.tags:
@@ -152,47 +152,53 @@ def tag_vectors(
 
 
 class SenseAverages:
-    """The average of every sense's vectors, in every layer, for the senses of some entries.
+    """The average vectors of the senses of some entries, in every layer.
 
-    Only a sum is kept of each: the average points in the same direction, and the cosine asks for no
-    more.
+    Sums are stored instead of averages: they have the same direction, and the cosine depends on
+    nothing else.
     """
 
     def __init__(
         self, shape: tuple[int, int], index: SenseIndex, entries: Iterable[LemmaPos]
     ) -> None:
-        """`shape` is that of a word's vectors, (L + 1, D)."""
+        """Select the senses.
+
+        Args:
+            shape: that of a word's vectors, (L + 1, D).
+            index: the inventory of senses.
+            entries: entries whose senses are averaged.
+        """
         self._shape = shape
         self._senses = {entry: index.senses[entry] for entry in entries}
-        self._wanted = {key for keys in self._senses.values() for key in keys}
+        self._keys = {key for keys in self._senses.values() for key in keys}
         self._sums: dict[str, NDArray[np.float64]] = {}
 
-    def wants(self, sentence: SenseSentence) -> bool:
-        """Whether any of its tags would be added."""
-        return any(key in self._wanted for tag in sentence.tags for key in tag.keys)
+    def has_sense(self, sentence: SenseSentence) -> bool:
+        """Return whether any of the sentence's tags has one of the senses."""
+        return any(key in self._keys for tag in sentence.tags for key in tag.keys)
 
     def add(self, tag: SenseTag, vectors: NDArray[np.float32]) -> None:
-        """Count a tagged word, (L + 1, D), towards each of its senses."""
+        """Add the vectors of a tagged word, (L + 1, D), to each of its senses."""
         for key in tag.keys:
-            if key in self._wanted:
+            if key in self._keys:
                 if key not in self._sums:
                     self._sums[key] = np.zeros(self._shape)
                 self._sums[key] += vectors
 
     def seen(self, entry: LemmaPos) -> list[str]:
-        """The senses of an entry that were added, by their numbers."""
+        """Return the senses of an entry that have vectors, in WordNet's order."""
         return [key for key in self._senses[entry] if key in self._sums]
 
     def nearest(self, keys: Sequence[str], vectors: NDArray[np.float32]) -> tuple[str, ...]:
-        """In each layer, the sense with the greatest cosine; the first one of those that tie."""
+        """Return the sense with the highest cosine in each layer; among ties, the first."""
         averages = _unit(np.stack([self._sums[key] for key in keys]))  # (C, L + 1, D)
         cosines = (averages * _unit(vectors)).sum(-1)  # (C, L + 1)
         best = np.argmax(cosines >= cosines.max(axis=0) - TIE, axis=0)
-        return tuple(keys[place] for place in best)
+        return tuple(keys[i] for i in best)
 
 
 class TagCounter:
-    """Counts a tagged corpus as it passes by."""
+    """Counts the sentences and tags of a corpus while it is read."""
 
     def __init__(self, index: SenseIndex) -> None:
         self._index = index
@@ -200,7 +206,7 @@ class TagCounter:
         self._seen: set[str] = set()
 
     def count(self, sentence: SenseSentence) -> SenseSentence:
-        """Take a sentence in and give it back."""
+        """Count a sentence and return it."""
         self._num_sentences += 1
         self._num_words += len(sentence.words)
         for tag in sentence.tags:
@@ -211,11 +217,11 @@ class TagCounter:
         return sentence
 
     def counts(self) -> TrainingCounts:
-        """What has passed by, in which there must have been something to learn from."""
+        """Return the counts; there must be at least one known tag."""
         if not self._num_tags:
             raise ElmoxError(
-                f"none of the {self._num_unknown} tags to learn from is in the index of senses, "
-                "which must be of the WordNet that the text is tagged with (3.0)"
+                f"none of the {self._num_unknown} tags of the training text is in the index of "
+                "senses: give that of the WordNet that the text is tagged with (3.0)"
             )
         return TrainingCounts(
             self._num_sentences,
@@ -227,9 +233,9 @@ class TagCounter:
 
 
 def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Vectors of length 1; one of length 0 stays what it is."""
+    """Return vectors scaled to length 1; one of length 0 is unchanged."""
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
-    if not np.isfinite(lengths).all():  # no cosine would be greatest, which would look like a tie
-        raise ElmoxError("the model's vectors are not finite: try float32, or another model")
+    if not np.isfinite(lengths).all():  # no cosine would be the highest, as if all were ties
+        raise ElmoxError("the model's vectors are not finite: use float32, or another model")
     unit: NDArray[np.float64] = vectors / np.where(lengths > 0, lengths, 1.0)
     return unit

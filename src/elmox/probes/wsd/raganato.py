@@ -5,10 +5,10 @@
       <instance id="d000.s000.t000" lemma="art" pos="NOUN">art</instance>
     </sentence> ...
 
-lies in NAME.data.xml, and the sense keys in NAME.gold.key.txt beside it, an instance per line:
-`d000.s000.t000 art%1:09:00::`. Five test sets and SemCor are published like that. Files are parsed
-by expat as they are read, so they may be larger than the memory, and a document type declaration
-is refused: none of these files has one, and without it no entity can blow up.
+is NAME.data.xml, and NAME.gold.key.txt next to it has the sense keys, an instance per line:
+`d000.s000.t000 art%1:09:00::`. Five test sets and SemCor are published in this format. Files are
+parsed by expat as they are read, so they may be larger than memory. A document type declaration is
+refused: none of these files has one, and without it no entity can expand.
 """
 
 import xml.parsers.expat as expat
@@ -21,41 +21,41 @@ from elmox.probes.wsd.senses import LemmaPos, SenseSentence, SenseTag, entry_of,
 
 TEST_SETS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
 
-_ALL = "ALL"  # the published folder that holds the five sets once more
+_ALL = "ALL"  # the published concatenation of the five sets
 _POS = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
 _COMPRESSIONS = ("", *COMPRESSIONS)
 _BLOCK_CHARS = 2**16
 
 
 def find_test_sets(folder: Path) -> dict[str, Path]:
-    """The data files of a folder such as the framework's Evaluation_Datasets, by their names.
+    """Return the data files of a folder such as the framework's Evaluation_Datasets, by name.
 
-    Those that all papers report come first, in their usual order. The published concatenation
-    called ALL is left out.
+    The sets that papers usually report come first, in their usual order. The published
+    concatenation called ALL is skipped.
     """
     if not folder.is_dir():
         raise ElmoxError(f"{folder} is not a directory, expected one with NAME/NAME.data.xml in it")
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted(path for depth in ("", "*/") for path in folder.glob(f"{depth}*.data.xml*")):
         if not path.name.endswith(tuple(f".data.xml{ending}" for ending in _COMPRESSIONS)):
             continue
         name = _name(path)
-        if name in found:
-            raise ElmoxError(f"{path} and {found[name]} are both called {name}: leave one of them")
+        if name in paths:
+            raise ElmoxError(f"{path} and {paths[name]} are both called {name}: remove one of them")
         if name != _ALL:
-            found[name] = path
-    if not found:
+            paths[name] = path
+    if not paths:
         raise ElmoxError(f"{folder} has no test set, expected NAME/NAME.data.xml in it")
-    usual = {name: place for place, name in enumerate(TEST_SETS)}
-    order = sorted(found, key=lambda name: (usual.get(name, len(usual)), name))
-    return {name: found[name] for name in order}
+    usual = {name: rank for rank, name in enumerate(TEST_SETS)}
+    order = sorted(paths, key=lambda name: (usual.get(name, len(usual)), name))
+    return {name: paths[name] for name in order}
 
 
 def read_raganato(data: Path) -> Iterator[SenseSentence]:
     """Read the sentences of a data file and, with them, its gold keys.
 
     Args:
-        data: NAME.data.xml, plain or compressed; NAME.gold.key.txt must lie beside it.
+        data: NAME.data.xml, plain or compressed; NAME.gold.key.txt must be next to it.
     """
     gold_path = _gold_path(data)
     parser = _Parser(data, _read_gold(gold_path))
@@ -65,7 +65,7 @@ def read_raganato(data: Path) -> Iterator[SenseSentence]:
         yield from parser.feed("", last=True)
     if parser.gold:
         raise ElmoxError(
-            f"{gold_path} has keys of {next(iter(parser.gold))}, which is no instance of {data}"
+            f"{gold_path} has keys of {next(iter(parser.gold))}, which is not an instance of {data}"
         )
 
 
@@ -78,7 +78,7 @@ def _gold_path(data: Path) -> Path:
     for ending in _COMPRESSIONS:
         if (path := Path(f"{plain}{ending}")).exists():
             return path
-    raise ElmoxError(f"{plain} does not exist: {data.name} needs its gold keys beside it")
+    raise ElmoxError(f"{plain} does not exist: {data.name} needs its gold keys next to it")
 
 
 def _read_gold(path: Path) -> dict[str, tuple[str, ...]]:
@@ -103,10 +103,10 @@ def _read_gold(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 class _Parser:
-    """The state of reading a data file: the sentence and the unit (wf or instance) that are open.
+    """The state of reading a data file: the open sentence and the open unit (wf or instance).
 
     Attributes:
-        gold: keys of the instances that have not come yet.
+        gold: keys of the instances that were not read yet.
     """
 
     def __init__(self, path: Path, gold: dict[str, tuple[str, ...]]) -> None:
@@ -125,7 +125,7 @@ class _Parser:
         self._expat.CharacterDataHandler = self._characters
 
     def feed(self, block: str, last: bool = False) -> list[SenseSentence]:
-        """Parse a piece of the file; returns the sentences that ended in it."""
+        """Parse a block of the file and return the sentences that end in it."""
         try:
             self._expat.Parse(block, last)
         except expat.ExpatError as error:
@@ -175,12 +175,12 @@ class _Parser:
             raise self._error(f"an <instance> without {missing[0]}")
         if attributes["pos"] not in _POS:
             raise self._error(f"pos={attributes['pos']!r}, expected {', '.join(_POS)}")
-        own = attributes["id"]
-        if own not in self.gold:
-            raise self._error(f"instance {own} has no gold key, or comes twice")
+        id = attributes["id"]
+        if id not in self.gold:
+            raise self._error(f"instance {id} has no gold key, or occurs twice")
         lemma = "_".join(attributes["lemma"].lower().split())
         entry = LemmaPos(lemma, _POS[attributes["pos"]])
-        self._tags.append(SenseTag(start, len(self._words), entry, self.gold.pop(own), own))
+        self._tags.append(SenseTag(start, len(self._words), entry, self.gold.pop(id), id))
 
     def _error(self, what: str) -> ElmoxError:
         return ElmoxError(f"{self._path}, line {self._expat.CurrentLineNumber}: {what}")

@@ -1,7 +1,7 @@
-"""The scores of word senses: F1 on every test set and on all of them, with intervals.
+"""Scores of word sense predictions: F1 on every test set and on all of them, with intervals.
 
-Every instance gets one answer, right if it is among the gold keys, so that precision, recall, F1
-and accuracy are one figure.
+Every instance has one prediction, which is right if it is among the gold keys. Precision, recall,
+F1 and accuracy are therefore equal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from elmox.errors import ElmoxError
 from elmox.plots import bars
 from elmox.probes.bootstrap import Interval, accuracy_interval
-from elmox.probes.wsd.probe import SenseAnswer, TrainingCounts
+from elmox.probes.report import Difference, bootstrap_note, difference_rows, markdown_report
+from elmox.probes.wsd.probe import SensePrediction, TrainingCounts
 from elmox.probes.wsd.raganato import TEST_SETS
 
 if TYPE_CHECKING:
@@ -27,25 +28,17 @@ PAPER = {FIRST: 65.9, "layer 1": 67.4, "layer 2": 69.0}  # Peters et al. 2018, T
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How much better one system is than another on ALL, in points, on the same sentences."""
-
-    system: str
-    other: str
-    points: Interval
-
-
-@dataclass(frozen=True)
 class SenseScores:
-    """What was scored.
+    """Scores of all systems: the first sense, then each layer.
 
     Attributes:
         num_instances: of every test set, and of ALL.
-        num_unseen: of those, how many got the first sense because their entry was never seen.
-        f1: for every system (the first sense, then each layer) and set, in percent.
-        all_intervals: for every system, its F1 on ALL.
-        differences: every layer against the first sense, and against the layer below it.
-        samples: of the bootstrap over sentences.
+        num_unseen: number of these for which the first sense is predicted because their entry was
+            never seen.
+        f1: of every system on every set, in percent.
+        all_intervals: F1 of every system on ALL.
+        differences: on ALL: every layer against the first sense, and against the layer below it.
+        samples: number of bootstrap samples.
         seed: of the bootstrap.
     """
 
@@ -60,12 +53,12 @@ class SenseScores:
 
 @dataclass(frozen=True)
 class SenseReport:
-    """Scores, and what they are of.
+    """Scores with their model and data.
 
     Attributes:
         facts: model, data, command; shown above the table.
-        training: what was found in the tagged corpus.
-        scores: of all systems.
+        training: size of the tagged corpus.
+        scores: scores of all systems.
     """
 
     facts: Mapping[str, str]
@@ -73,37 +66,30 @@ class SenseReport:
     scores: SenseScores
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the values for JSON."""
         paper = {"paper": PAPER} if _like_the_paper(self.scores) else {}
         scores = asdict(self.scores)
         return {"probe": "wsd", **self.facts, "training": asdict(self.training), **scores, **paper}
 
     def to_markdown(self) -> str:
-        """For people."""
-        training = (
-            f"{self.training.num_sentences:,} sentences, {self.training.num_words:,} words, "
-            f"{self.training.num_tags:,} tags of {self.training.num_senses:,} senses; "
-            f"{self.training.num_unknown_tags:,} more tags, of senses that the index has not, are "
-            "left out"
-        )
-        lines = [
-            "# Word senses by nearest neighbor",
-            "",
-            *(f"- {name}: {value}" for name, value in self.facts.items()),
-            f"- learned from: {training}",
-            f"- intervals: 95%, paired bootstrap over sentences, {self.scores.samples:,} samples, "
-            f"seed {self.scores.seed}",
-            "",
+        """Return the report for people."""
+        training, scores = self.training, self.scores
+        return markdown_report(
+            "Word senses by nearest neighbor",
+            self.facts,
+            [
+                f"averages of: {training.num_sentences:,} sentences, {training.num_words:,} words, "
+                f"{training.num_tags:,} tags of {training.num_senses:,} senses; "
+                f"{training.num_unknown_tags:,} more tags, of senses that are not in the index, "
+                "are skipped",
+                bootstrap_note(scores.samples, scores.seed),
+            ],
             "F1 in percent:",
-            "",
-            *_score_table(self.scores),
-            "",
-            *_difference_table(self.scores),
-        ]
-        return "\n".join(lines) + "\n"
+            [_score_rows(scores), difference_rows(f"on {ALL}", scores.differences)],
+        )
 
     def picture(self) -> "Figure":
-        """F1 on ALL, layer by layer, and the first sense as a line across."""
+        """Draw F1 on ALL for each layer, and the first sense as a line."""
         intervals = {**self.scores.all_intervals}
         first = intervals.pop(FIRST)
         return bars(
@@ -117,24 +103,24 @@ class SenseReport:
         )
 
 
-def score_answers(
-    answers: Sequence[SenseAnswer], *, samples: int = 10_000, seed: int = 0
+def score_predictions(
+    predictions: Sequence[SensePrediction], *, samples: int = 10_000, seed: int = 0
 ) -> SenseScores:
-    """Score the answers of all systems.
+    """Score the predictions of all systems.
 
     Args:
-        answers: of some test sets, a set after the other.
-        samples: of the bootstrap.
+        predictions: of some test sets, set by set.
+        samples: number of bootstrap samples.
         seed: of the bootstrap.
     """
-    if not answers:
-        raise ElmoxError("no answers to score")
-    systems = _right(answers)
-    names = np.array([answer.test_set for answer in answers])
+    if not predictions:
+        raise ElmoxError("there are no predictions to score: expected at least one")
+    systems = _right(predictions)
+    names = np.array([prediction.test_set for prediction in predictions])
     members = {name: names == name for name in dict.fromkeys(names.tolist())}
-    members[ALL] = np.ones(len(answers), dtype=bool)
-    unseen = np.array([answer.num_seen == 0 for answer in answers])
-    sentences = np.array([answer.sentence for answer in answers])
+    members[ALL] = np.ones(len(predictions), dtype=bool)
+    unseen = np.array([prediction.num_seen == 0 for prediction in predictions])
+    sentences = np.array([prediction.sentence for prediction in predictions])
     layers = list(systems)[1:]
     pairs = [(layer, FIRST) for layer in layers]
     pairs += [(upper, lower) for lower, upper in pairwise(layers)]
@@ -146,10 +132,10 @@ def score_answers(
         )
 
     return SenseScores(
-        num_instances={name: int(own.sum()) for name, own in members.items()},
-        num_unseen={name: int(unseen[own].sum()) for name, own in members.items()},
+        num_instances={name: int(member.sum()) for name, member in members.items()},
+        num_unseen={name: int(unseen[member].sum()) for name, member in members.items()},
         f1={
-            system: {name: 100 * float(right[own].mean()) for name, own in members.items()}
+            system: {name: 100 * float(right[member].mean()) for name, member in members.items()}
             for system, right in systems.items()
         },
         all_intervals={system: interval(system) for system in systems},
@@ -159,22 +145,22 @@ def score_answers(
     )
 
 
-def _right(answers: Sequence[SenseAnswer]) -> dict[str, NDArray[np.bool_]]:
-    """For every system, (n,) whether its answers are right."""
-    systems = {FIRST: np.array([answer.first in answer.gold for answer in answers])}
-    for layer in range(len(answers[0].layers)):
-        right = [answer.layers[layer] in answer.gold for answer in answers]
+def _right(predictions: Sequence[SensePrediction]) -> dict[str, NDArray[np.bool_]]:
+    """Return for every system (n,) whether its predictions are right."""
+    systems = {FIRST: np.array([item.first in item.gold for item in predictions])}
+    for layer in range(len(predictions[0].layers)):
+        right = [item.layers[layer] in item.gold for item in predictions]
         systems[f"layer {layer}"] = np.array(right)
     return systems
 
 
 def _like_the_paper(scores: SenseScores) -> bool:
-    """Whether the paper's figures are of the same sets and of as many layers."""
+    """Return whether the paper's figures are of the same sets and number of layers."""
     num_layers = len(scores.f1) - 1
     return num_layers == 3 and sorted(scores.num_instances) == sorted([*TEST_SETS, ALL])
 
 
-def _score_table(scores: SenseScores) -> list[str]:
+def _score_rows(scores: SenseScores) -> list[list[str]]:
     paper = _like_the_paper(scores)
     sets = list(scores.num_instances)
     rows = [
@@ -187,24 +173,4 @@ def _score_table(scores: SenseScores) -> list[str]:
         printed = f"{PAPER[system]:.1f}" if system in PAPER else "-"
         rows.append([system, *(f"{f1[name]:.1f}" for name in sets), *([printed] if paper else [])])
     width = len(rows[0])
-    return [_line([*row, *([""] * (width - len(row)))]) for row in rows]
-
-
-def _difference_table(scores: SenseScores) -> list[str]:
-    lines = [_line(["on ALL", "points", "95% interval"]), _line(["---", "---:", "---:"])]
-    for found in scores.differences:
-        points = found.points
-        lines.append(
-            _line(
-                [
-                    f"{found.system} - {found.other}",
-                    f"{points.estimate:+.2f}",
-                    f"{points.low:+.2f} to {points.high:+.2f}",
-                ]
-            )
-        )
-    return lines
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return [[*row, *([""] * (width - len(row)))] for row in rows]

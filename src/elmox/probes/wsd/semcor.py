@@ -3,8 +3,8 @@
     {"tokens": ["It", "took_place", "."], "sense": [null, "take_place%2:30:00::", null]}
 
 `sense` has a WordNet sense key, or null, for every token; a token may be several words, joined by
-`_`. Other names in the line (lemma, pos, id) are not needed: a key names its lemma and part of
-speech. Keys may be as SemCor itself writes them, see `sense_keys`.
+`_`. Other fields of a line (lemma, pos, id) are ignored, because a key includes lemma and part of
+speech. Keys may have SemCor's notation, see `sense_keys`.
 """
 
 import re
@@ -25,11 +25,11 @@ def read_semcor(path: Path) -> Iterator[SenseSentence]:
 
 
 def sense_keys(text: str) -> tuple[str, ...]:
-    """The keys in SemCor's way of writing them.
+    """Split SemCor's notation of several keys.
 
-    Where annotators could not decide, the lemma stands only once: `year%1:28:02::;1:28:01::`. The
-    head of a satellite has its syntactic marker: `previous%5:00:00:preceding(a):00`, which WordNet
-    3.0's keys leave out.
+    If the annotators did not decide, the lemma is written only once: `year%1:28:02::;1:28:01::`.
+    The head of a satellite has its syntactic marker, `previous%5:00:00:preceding(a):00`, which the
+    keys of WordNet 3.0 omit.
     """
     lemma, _, tails = _MARKER.sub("", text).partition("%")
     return tuple(dict.fromkeys(f"{lemma}%{tail}" for tail in tails.split(";")))

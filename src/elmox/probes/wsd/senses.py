@@ -1,4 +1,4 @@
-"""Sense-tagged text: what the readers of such corpora have in common.
+"""Sense-tagged text: types that the readers of such corpora share.
 
 Senses are WordNet's and are named by its sense keys, such as `play%1:04:00::`: the lemma, then the
 kind of synset (1 noun, 2 verb, 3 adjective, 4 adverb, 5 adjective satellite), lexicographer file
@@ -31,11 +31,11 @@ class SenseTag:
     """A word of a sentence, or several that are one entry, and its senses.
 
     Attributes:
-        start: its first word's place in the sentence.
-        stop: the place after its last word.
-        entry: what it is a form of.
-        keys: its senses, at least one; annotators could not always decide.
-        id: as the corpus names it; empty where it does not.
+        start: position of its first word in the sentence.
+        stop: position after its last word.
+        entry: its dictionary entry.
+        keys: its senses, at least one; several if the annotators did not decide.
+        id: its id in the corpus; empty if there is none.
     """
 
     start: int
@@ -47,20 +47,20 @@ class SenseTag:
 
 @dataclass(frozen=True)
 class SenseSentence:
-    """A sentence: its words, every one by itself, and those that have been tagged."""
+    """A sentence: all its words, and the tagged ones."""
 
     words: tuple[str, ...]
     tags: tuple[SenseTag, ...]
 
 
 def entry_of(key: str) -> LemmaPos:
-    """The dictionary entry that a sense key belongs to."""
+    """Return the dictionary entry of a sense key."""
     match = _KEY.fullmatch(key)
     if match is None:
-        raise ElmoxError(f"{key!r} is not a WordNet sense key, which looks like play%1:04:00::")
+        raise ElmoxError(f"{key!r} is not a WordNet sense key: expected one such as play%1:04:00::")
     return LemmaPos(match[1], _POS_OF_KIND[match[2]])
 
 
 def split_unit(unit: str) -> list[str]:
-    """The words of what a corpus joins by `_` or spaces: `took_place`, `change ringing`."""
+    """Split a unit that a corpus joins by `_` or spaces: `took_place`, `change ringing`."""
     return unit.replace("_", " ").split()

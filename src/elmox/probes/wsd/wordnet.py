@@ -1,7 +1,7 @@
 """WordNet's inventory of senses, from the file `index.sense` of its release.
 
 A line has four fields: sense key, synset offset, sense number, tag count. Senses of an entry are
-numbered from 1, the most frequent first: number 1 is what "WordNet's first sense" means.
+numbered from 1, the most frequent first: number 1 is "WordNet's first sense".
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from elmox.probes.wsd.senses import LemmaPos, entry_of
 
 @dataclass(frozen=True)
 class SenseIndex:
-    """Every entry's sense keys, by their numbers: the first sense first."""
+    """The sense keys of every entry, in the order of their numbers: the first sense first."""
 
     senses: dict[LemmaPos, tuple[str, ...]]
 
@@ -38,15 +38,15 @@ def read_sense_index(path: Path) -> SenseIndex:
             of_entry = numbered.setdefault(entry, {})
             if sense_number in of_entry or key in of_entry.values():
                 raise ElmoxError(
-                    f"{path}, line {number}: {key} is sense {sense_number} of {entry}, but there "
-                    "was that number or that key before"
+                    f"{path}, line {number}: {key} is sense {sense_number} of {entry}, but this "
+                    "number or key occurs before: expected each once"
                 )
             of_entry[sense_number] = key
     if not numbered:
         raise ElmoxError(f"{path} is empty, expected WordNet's index.sense")
     for entry, of_entry in numbered.items():
         if 1 not in of_entry:
-            raise ElmoxError(f"{path} has no sense number 1 of {entry}: is it whole?")
+            raise ElmoxError(f"{path} has no sense number 1 of {entry}: the file is incomplete")
     return SenseIndex(
         {
             entry: tuple(of_entry[number] for number in sorted(of_entry))

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.elmo import Elmo, resolve_device
+from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
+from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, to_json, writing
 from elmox.io.locks import alone_in
 from elmox.io.progress import Log
@@ -28,7 +29,6 @@ from elmox.tasks.model import MODEL, ElmoUsed, ModelDescription, TaskModel, read
 from elmox.tasks.nn.embedder import ElmoShape
 from elmox.tasks.recipe import NUM_SEEDS, ElmoRecipe, TaskRecipe, WordsRecipe
 from elmox.tasks.registry import find_task
-from elmox.vectors.embed import model_digest
 
 SHARE_SEED = 0  # the same examples whatever the seed of a fit: shares are nested
 
@@ -238,7 +238,7 @@ class TaskSession:
     def _used(self, recipe: ElmoRecipe) -> ElmoUsed:
         """What a recipe's model gives."""
         elmo = self._model(recipe.model)
-        return ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), model_digest(elmo))
+        return ElmoUsed(ElmoShape(elmo.num_layers, elmo.dim), elmo.digest())
 
     def _part_layers(
         self, recipe: ElmoRecipe, part: str, examples: Sequence[Any]

@@ -1,1 +1,1 @@
-"""Text as word ids on disk."""
+"""Training text as word ids on disk."""

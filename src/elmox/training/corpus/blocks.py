@@ -1,11 +1,10 @@
-"""A block of text to word ids that mean something only within the block: the part of `prepare`
-that costs time, and that every core does for itself.
+"""A block of text to word ids of that block: the slow part of `prepare`, which runs on all cores.
 
-    0 end of a document   1 end of a sentence   2 <UNK>   3 <S>   4 </S>   5.. words, as they come
+    0 end of a document   1 end of a sentence   2 <UNK>   3 <S>   4 </S>   5.. words as they occur
 
-Whoever collects the blocks renumbers them. There is no table to share, so that workers need no
-memory but the block's, and nothing depends on how many there are. NumPy is not imported: a worker
-should start at once.
+The ids are renumbered when the blocks are collected. Workers share no table, so they need no memory
+except for the block, and the result does not depend on their number. NumPy is not imported, so that
+a worker starts at once.
 """
 
 from array import array
@@ -20,7 +19,7 @@ from elmox.training.corpus.sources import Block
 DOCUMENT_END, SENTENCE_END, UNKNOWN, LITERAL_BEGIN, LITERAL_END = range(5)
 FIRST_WORD = 5
 
-_SENTENCE_MARK = "\n"  # neither of these can be a word
+_SENTENCE_MARK = "\n"  # neither mark can be a word
 _DOCUMENT_MARK = ""
 _FIXED = {
     _DOCUMENT_MARK: DOCUMENT_END,
@@ -39,9 +38,9 @@ class NumberedBlock:
 
     Attributes:
         ids: uint32, each sentence followed by 1 and each document by 0. The block may begin with 0,
-            the end of a document of the block before, if there was one.
+            which ends a document of the previous block, if one is open.
         words: the words of the ids from 5 on, with line ends between them.
-        ends_file, position: as in the `Block`.
+        ends_file, position: as in `Block`.
     """
 
     ids: bytes
@@ -51,12 +50,12 @@ class NumberedBlock:
 
 
 def number_block(block: Block, tokenizer: str | None) -> NumberedBlock:
-    """Cut a block into words and number them.
+    """Split a block into words and number them.
 
     Args:
         block: whole lines.
-        tokenizer: the name of a tokenizer for running text; None for lines that are sentences of
-            words with white space between them.
+        tokenizer: the name of a tokenizer for running text; None if each line is a tokenized
+            sentence.
     """
     lines = _decoded(block).split("\n")
     words = _split(lines) if tokenizer is None else _tokenize(lines, _tokenizer(tokenizer))
@@ -77,7 +76,7 @@ def _decoded(block: Block) -> str:
 
 
 def _split(lines: list[str]) -> list[str]:
-    """All words, with a mark after each sentence and each document."""
+    """Return all words, with a mark after each sentence and each document."""
     words: list[str] = []
     last = _end_of_lines(lines)
     for line in lines[:last]:
@@ -90,7 +89,7 @@ def _split(lines: list[str]) -> list[str]:
 
 
 def _tokenize(lines: list[str], tokenizer: Tokenizer) -> list[str]:
-    """The same for running text."""
+    """Return the same for running text."""
     words: list[str] = []
     for line in lines[: _end_of_lines(lines)]:
         for text in split_sentences(line):
@@ -103,12 +102,12 @@ def _tokenize(lines: list[str], tokenizer: Tokenizer) -> list[str]:
 
 
 def _end_of_lines(lines: list[str]) -> int:
-    """What follows the last line end is no blank line."""
+    """Return the number of lines; an empty string after the last line end is none."""
     return len(lines) - (not lines[-1])
 
 
 class _Numbers(dict[str, int]):
-    """Numbers words as they come."""
+    """Numbers words as they occur."""
 
     def __missing__(self, word: str) -> int:
         number = self[word] = len(self)

@@ -1,7 +1,7 @@
-"""The lexicon while it is made: words are numbered as they come, and ordered when all are counted.
+"""The lexicon under construction: words are numbered as they occur, and sorted at the end.
 
-The final order is `<S>`, `</S>`, `<UNK>`, then the words of a given vocabulary as they stand, then
-all others by falling count, those of equal count by their bytes. Python compares strings by code
+The final order is `<S>`, `</S>`, `<UNK>`, then the words of a fixed vocabulary in its order, then
+all others by decreasing count, words of equal count by their bytes. Python compares strings by code
 point, which is the order of their UTF-8 bytes.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elmox.errors import ElmoxError
 from elmox.text.vocab import SPECIAL_WORDS, read_vocab
-from elmox.training.corpus.corpus import (
+from elmox.training.corpus.info import (
     COUNTS_FILE,
     OFFSETS_FILE,
     VOCAB_FILE,
@@ -26,10 +26,10 @@ from elmox.training.corpus.corpus import (
 _WORDS_AT_ONCE = 2**16
 
 
-def read_given_vocab(path: Path) -> list[str]:
-    """Read a vocabulary of bilm-tf: its words in order, without the special ones.
+def read_fixed_vocab(path: Path) -> list[str]:
+    """Return the words of a bilm-tf vocabulary in order, without the special words.
 
-    A word that is there twice keeps its first place.
+    A duplicate keeps its first position.
     """
     try:
         words = read_vocab(path).words
@@ -47,7 +47,7 @@ def read_given_vocab(path: Path) -> list[str]:
 
 
 def write_lexicon(folder: Path, ranking: "Ranking") -> tuple[FileInfo, ...]:
-    """Write the four files of a lexicon into the corpus directory; returns what they are."""
+    """Write the four files of a lexicon into the corpus directory and describe them."""
     lengths = np.zeros(len(ranking.words), dtype=np.int64)
     with (folder / WORDS_FILE).open("wb") as words, (folder / VOCAB_FILE).open("wb") as vocab:
         for start in range(0, len(ranking.words), _WORDS_AT_ONCE):
@@ -67,9 +67,9 @@ class Ranking:
 
     Attributes:
         words: all W words by final id.
-        counts: (W,) how often they occur.
+        counts: (W,) their counts.
         final_ids: (W,) the final id of every provisional one.
-        vocab_size: the first so many words are the softmax vocabulary.
+        vocab_size: V; the first V words are the softmax vocabulary.
     """
 
     words: list[str]
@@ -79,17 +79,17 @@ class Ranking:
 
 
 class WordCounts(dict[str, int]):
-    """All words with the provisional ids that they get as they come, and how often they occur.
+    """All words with their counts and provisional ids, in the order in which they occur.
 
-    Special words and those of a given vocabulary come first: their ids are final.
+    Special words and those of a fixed vocabulary come first, so their ids are final.
     """
 
-    def __init__(self, given: Sequence[str] | None) -> None:
-        """`given` is a vocabulary, without the special words."""
-        fixed = (*SPECIAL_WORDS, *(given or ()))
+    def __init__(self, vocab: Sequence[str] | None) -> None:
+        """Number the fixed words: the special ones, then those of `vocab`, if there is one."""
+        fixed = (*SPECIAL_WORDS, *(vocab or ()))
         super().__init__(zip(fixed, range(len(fixed)), strict=True))
         self._num_fixed = len(fixed)
-        self._is_given = given is not None
+        self._has_vocab = vocab is not None
         self._counts = np.zeros(2 * len(fixed), dtype=np.int64)
 
     def __missing__(self, word: str) -> int:
@@ -97,7 +97,7 @@ class WordCounts(dict[str, int]):
         return id
 
     def ids(self, words: Sequence[str]) -> NDArray[np.uint32]:
-        """The provisional ids of words; new ones get the next."""
+        """Return the provisional ids of words; new words get the next ids."""
         ids = np.fromiter(map(self.__getitem__, words), dtype=np.uint32, count=len(words))
         if len(self) > len(self._counts):
             more = np.zeros(2 * len(self) - len(self._counts), dtype=np.int64)
@@ -105,16 +105,16 @@ class WordCounts(dict[str, int]):
         return ids
 
     def count(self, ids: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
-        """Add to the counts of ids, no two of which are the same."""
+        """Add to the counts of distinct ids."""
         self._counts[ids] += counts
 
     def ranking(self, min_count: int, max_vocab_size: int | None) -> Ranking:
-        """Order the words.
+        """Sort the words. A fixed vocabulary makes both arguments irrelevant.
 
         Args:
-            min_count: words that occur less often stay outside the softmax vocabulary.
-            max_vocab_size: it has at most so many words, special ones counted; None for no limit.
-                Where a vocabulary was given, neither matters.
+            min_count: minimum count of a word in the softmax vocabulary.
+            max_vocab_size: maximum size of the softmax vocabulary, with special words; None for no
+                limit.
         """
         words = list(self)
         fixed, counts = self._num_fixed, self._counts
@@ -124,7 +124,7 @@ class WordCounts(dict[str, int]):
         final_ids = np.empty(len(words), dtype=np.uint32)
         final_ids[order] = np.arange(len(words), dtype=np.uint32)
         vocab_size = fixed
-        if not self._is_given:
+        if not self._has_vocab:
             vocab_size += int(np.count_nonzero(counts[by_count] >= max(min_count, 1)))
             vocab_size = min(vocab_size, max_vocab_size or vocab_size)
         return Ranking([words[i] for i in order.tolist()], counts[order], final_ids, vocab_size)

@@ -1,7 +1,7 @@
-"""Work on all cores with the results in order: `map`, on several processes.
+"""`map` on several processes, with the results in order.
 
-The processes are started afresh (spawned), which is safe whatever the caller has running. They
-leave with the caller, however that ends, and never answer Ctrl-C themselves: the caller does.
+The processes are spawned, which is safe whatever threads the caller runs. They end with the caller,
+however it ends, and ignore Ctrl-C, which the caller handles.
 """
 
 import multiprocessing
@@ -21,11 +21,11 @@ from elmox.errors import Argument, ArgumentError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_ITEMS_PER_WORKER = 3  # being worked on or waiting
+_ITEMS_PER_WORKER = 3  # in progress or queued
 
 
 def num_cores() -> int:
-    """Processor cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -34,15 +34,15 @@ def num_cores() -> int:
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], num_workers: int
 ) -> Generator[Result, None, None]:
-    """Apply a function to items; its results come in the items' order.
+    """Apply a function to items and yield the results in the order of the items.
 
-    Items are drawn a few ahead of the results, so a stream of any length takes little memory. The
-    first exception of the function is raised here, and ends everything.
+    Only a few items are read ahead, so a stream of any length takes little memory. The first
+    exception of the function is raised here and stops all workers.
 
     Args:
         function: a function that can be pickled.
-        items: what to apply it to; drawn in this process.
-        num_workers: processes. With 1, or with a single item, it is done in this one.
+        items: its arguments; iterated in this process.
+        num_workers: number of processes. With 1, or for a single item, this process does the work.
     """
     items = iter(items)
     head = list(islice(items, 2))
@@ -72,21 +72,21 @@ def map_in_order(
 
 
 def _start_worker() -> None:
-    """Leave Ctrl-C to the parent, and leave with it even if it is killed."""
+    """Leave Ctrl-C to the parent, and exit with it even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
-    def leave_with_parent() -> None:
+    def exit_with_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=leave_with_parent, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment: a process that is started now never sees it."""
+    """Delay Ctrl-C, so that a process that is started meanwhile never receives it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

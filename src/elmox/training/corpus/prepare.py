@@ -1,13 +1,13 @@
-"""`elmox prepare`: text to a corpus directory (see `corpus` for what is in it).
+"""`elmox prepare`: text to a corpus directory (see `corpus` for its files).
 
     sources   files to blocks of lines
     blocks    lines to words, numbered within the block: on all cores (`parallel`)
     splits    documents to the training text or the held-out text
     lexicon   words to provisional ids, and their counts
-    shards    ids to disk, and final ids into them when all words are counted
+    shards    ids to disk, and final ids once all words are counted
 
-The text is read once and never held in memory; the distinct words are. The result does not depend
-on how the text was cut into blocks nor on how many processes worked on it.
+The text is read once. Only its distinct words are held in memory. The result depends neither on the
+size of the blocks nor on the number of processes.
 """
 
 import os
@@ -27,8 +27,8 @@ from elmox.io.text_files import text_name
 from elmox.text.tokenize import get_tokenizer
 from elmox.text.vocab import SPECIAL_WORDS
 from elmox.training.corpus.blocks import NumberedBlock, number_block
-from elmox.training.corpus.corpus import INFO_FILE, OFFSETS_FILE, CorpusInfo
-from elmox.training.corpus.lexicon import WordCounts, read_given_vocab, write_lexicon
+from elmox.training.corpus.info import INFO_FILE, OFFSETS_FILE, CorpusInfo
+from elmox.training.corpus.lexicon import WordCounts, read_fixed_vocab, write_lexicon
 from elmox.training.corpus.parallel import map_in_order, num_cores
 from elmox.training.corpus.shards import SHARD_TOKENS
 from elmox.training.corpus.sources import BLOCK_BYTES, Source, find_sources, read_blocks
@@ -37,28 +37,28 @@ from elmox.training.corpus.splits import Documents, Split, provisional_ids
 MIN_COUNT = 3  # the 1 Billion Word Benchmark's
 MAX_CHARACTERS = 50
 
-_OWN_FILES = re.compile(
+_CORPUS_FILES = re.compile(
     r"corpus\.json|vocab\.txt|words\.bin|words\.npy|counts\.npy|(train|valid)-\d{5,}\.npy"
 )
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How text becomes a corpus.
+    """Options of `prepare_corpus`.
 
     Attributes:
-        tokenized: a line is a sentence, and white space separates its words. By default the text is
+        tokenized: each line is a sentence of words separated by white space. By default the text is
             running text, which is split into sentences and words.
-        tokenizer: by name; None for `treebank`, or `whitespace` if the text is tokenized. For
-            tokenized text it is only recorded as the one that the words came from.
+        tokenizer: name of the tokenizer; None for `treebank`, or `whitespace` if the text is
+            tokenized. For tokenized text it is only recorded.
         valid: files of held-out text, instead of `hold_out`.
         hold_out: N, to hold out every N-th document of the text.
-        vocab: a vocabulary file in bilm-tf's order, to be the softmax vocabulary as it stands.
-        vocab_size: the most words in the softmax vocabulary, special ones counted.
-        min_count: how often a word of that vocabulary occurs in the training text at least; None
-            for 1 where `vocab_size` is given and 3 else.
-        max_characters: of the model to come, only to say how many words it will cut.
-        shard_tokens: about the size of a shard.
+        vocab: a vocabulary file in bilm-tf's order, used unchanged as the softmax vocabulary.
+        vocab_size: maximum number of words in the softmax vocabulary, with special words.
+        min_count: minimum count of its words in the training text; None for 1 with `vocab_size`
+            and 3 without.
+        max_characters: of the future model, only to report how many words it will cut.
+        shard_tokens: approximate size of a shard.
     """
 
     tokenized: bool = False
@@ -97,18 +97,18 @@ class PrepareOptions:
 
     @property
     def tokenizer_name(self) -> str:
-        """The tokenizer whose words the corpus holds."""
+        """The tokenizer that the text was split with."""
         return self.tokenizer or ("whitespace" if self.tokenized else "treebank")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reading is.
+    """Progress of the reading.
 
     Attributes:
-        bytes_read: on disk, before decompression.
-        num_bytes: all there are; None where stdin is among them.
-        num_tokens: words so far.
+        bytes_read: bytes read from disk, before decompression.
+        num_bytes: size of all files; None if stdin is among them.
+        num_tokens: number of words so far.
     """
 
     bytes_read: int
@@ -129,18 +129,18 @@ def prepare_corpus(
     block_bytes: int = BLOCK_BYTES,
     on_progress: OnProgress = lambda progress: None,
 ) -> CorpusInfo:
-    """Make a corpus directory of text; it appears when it is whole.
+    """Make a corpus directory from text; it appears when it is complete.
 
-    A blank line ends a document, and so does the end of a file. Several workers are new processes:
-    a script that asks for them does so under `if __name__ == "__main__"`.
+    A blank line ends a document, and so does the end of a file. Workers are spawned processes, so a
+    script must call this under `if __name__ == "__main__"`.
 
     Args:
         texts: the training text: files, patterns, or `-` for stdin.
         output: the directory to make.
-        options: what to make of the text.
-        force: replace a corpus that is there.
-        num_workers: processes; None for one per core.
-        block_bytes: how much text a worker gets at a time.
+        options: how to split the text, and the vocabulary.
+        force: replace an existing corpus.
+        num_workers: number of processes; None for one per core.
+        block_bytes: size of the blocks that workers process.
         on_progress: called after every block.
     """
     options = options or PrepareOptions()
@@ -148,7 +148,7 @@ def prepare_corpus(
     require_at_least(1, "num_workers", num_workers)
     _check_output(output, force)
     sources, valid_sources = _find_both(texts, options.valid)
-    words = WordCounts(None if options.vocab is None else read_given_vocab(options.vocab))
+    words = WordCounts(None if options.vocab is None else read_fixed_vocab(options.vocab))
     tokenizer = None if options.tokenized else options.tokenizer_name
     read = partial(_read, tokenizer=tokenizer, num_workers=num_workers, block_bytes=block_bytes)
     with atomic_directory(output) as folder:
@@ -169,7 +169,7 @@ def prepare_corpus(
 def _find_both(
     texts: Sequence[str], valid_texts: Sequence[str]
 ) -> tuple[list[Source], list[Source]]:
-    """The files of the training text and of the held-out text; none may be both."""
+    """Return the files of the training text and of the held-out text; none may be both."""
     sources, valid_sources = find_sources(texts), find_sources(valid_texts)
     paths = {os.path.realpath(source.path) for source in sources}
     for source in valid_sources:
@@ -183,23 +183,23 @@ def _find_both(
 
 
 def _check_output(output: Path, force: bool) -> None:
-    """Refuse to replace anything, unless asked to, and anything but a corpus even then."""
+    """Refuse to replace anything without `force`, and anything except a corpus with it."""
     refuse_existing(output, force)
     if not output.exists() and not output.is_symlink():
         return
     if not output.is_dir():
         raise ElmoxError(f"{output} is not a directory: choose another name for the corpus")
-    others = [path.name for path in output.iterdir() if not _OWN_FILES.fullmatch(path.name)]
+    others = [path.name for path in output.iterdir() if not _CORPUS_FILES.fullmatch(path.name)]
     if others:
         raise ElmoxError(
-            f"{output} holds other things than a corpus ({min(others)}): choose another name"
+            f"{output} contains {min(others)}, which is not part of a corpus: choose another name"
         )
 
 
 def _read(
     sources: Sequence[Source], tokenizer: str | None, num_workers: int, block_bytes: int
 ) -> Generator[NumberedBlock, None, None]:
-    """Blocks of all the sources in order, numbered on all cores."""
+    """Yield the blocks of all sources in order, numbered on all cores."""
     blocks = chain.from_iterable(read_blocks(source, block_bytes) for source in sources)
     return map_in_order(partial(number_block, tokenizer=tokenizer), blocks, num_workers)
 
@@ -211,7 +211,7 @@ def _write(
     held_out: Split | None = None,
     every: int | None = None,
 ) -> None:
-    """Write blocks to a split, but every N-th document to another one."""
+    """Write blocks to a split, but every N-th document to `held_out`."""
     documents = Documents()
     for block in blocks:
         ids, numbers = documents.join(block)
@@ -228,7 +228,7 @@ def _check_content(
 ) -> None:
     if not train.num_tokens:
         names = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
-        raise ElmoxError(f"there is not one word in {names}: give text to train on")
+        raise ElmoxError(f"no words in {names}: give text to train on")
     if options.hold_out is not None and not valid.num_documents:
         raise NothingHeldOut(options.hold_out, train.num_documents)
 
@@ -236,7 +236,7 @@ def _check_content(
 def _finish(
     folder: Path, options: PrepareOptions, words: WordCounts, train: Split, valid: Split
 ) -> CorpusInfo:
-    """Order the words, write them, give the shards their final ids, and describe it all."""
+    """Write the lexicon and the final ids of the shards, and describe the corpus."""
     least = options.min_count or (MIN_COUNT if options.vocab_size is None else 1)
     ranking = words.ranking(least, options.vocab_size)
     files = write_lexicon(folder, ranking)
@@ -261,7 +261,7 @@ def _finish(
 
 
 class _Meter:
-    """Reports progress on the way of the blocks from reading to writing."""
+    """Reports progress while blocks are written."""
 
     def __init__(
         self, sources: Sequence[Source], splits: Sequence[Split], on_progress: OnProgress
@@ -270,10 +270,10 @@ class _Meter:
         self._num_bytes = None if None in sizes else sum(size or 0 for size in sizes)
         self._splits = splits
         self._on_progress = on_progress
-        self._bytes_before = 0  # of files that were read to the end
+        self._bytes_before = 0  # of files that are complete
 
     def watch(self, blocks: Iterable[NumberedBlock]) -> Iterator[NumberedBlock]:
-        """Pass the blocks through."""
+        """Yield the blocks, and report progress after each."""
         for block in blocks:
             yield block
             num_tokens = sum(split.num_tokens for split in self._splits)

@@ -1,7 +1,7 @@
-"""Shards on their way to disk: written as the text comes, renumbered once all words are counted.
+"""Shards on their way to disk: written with provisional ids, renumbered once all words are counted.
 
-Only then is a word's place by falling count known. So a shard is written with provisional ids and
-later gets the final ones in place; neither pass holds more than a piece of it in memory.
+Final ids depend on the counts of the whole text. So a shard is written with provisional ids, which
+are replaced in place later. Neither pass holds more than a piece of the shard in memory.
 """
 
 import io
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmox.text.vocab import END_ID, UNKNOWN_ID
-from elmox.training.corpus.corpus import ShardInfo, new_digest, shard_name
+from elmox.training.corpus.info import ShardInfo, new_digest, shard_name
 
 SHARD_TOKENS = 2**22
 
@@ -20,12 +20,12 @@ _IDS_AT_ONCE = 2**20
 
 
 def renumber(path: Path, final_ids: NDArray[np.uint32], vocab_size: int) -> tuple[ShardInfo, int]:
-    """Replace the ids of a shard; returns its description and how many are unknown targets.
+    """Replace the ids of a shard; return its description and its number of unknown targets.
 
     Args:
         path: a shard with provisional ids.
         final_ids: the final id of every provisional one.
-        vocab_size: ids from there on are unknown targets.
+        vocab_size: this id and all above are unknown targets.
     """
     digest = new_digest()
     num_unknown = 0
@@ -46,28 +46,28 @@ def renumber(path: Path, final_ids: NDArray[np.uint32], vocab_size: int) -> tupl
 
 
 def _header(length: int) -> bytes:
-    """The header of a .npy file of that many ids; NumPy pads it, so its size is always the same."""
+    """Return the header of a .npy file of that many ids; NumPy pads it to a constant size."""
     buffer = io.BytesIO()
     fields = {"descr": "<u4", "fortran_order": False, "shape": (length,)}
     np.lib.format.write_array_header_1_0(buffer, fields)
     return buffer.getvalue()
 
 
-def _first_from(places: NDArray[np.int64], least: int) -> int | None:
-    """The first of rising places that is not below `least`."""
-    index = int(np.searchsorted(places, least))
-    return int(places[index]) if index < len(places) else None
+def _first_from(positions: NDArray[np.int64], least: int) -> int | None:
+    """Return the first of increasing positions that is not below `least`."""
+    index = int(np.searchsorted(positions, least))
+    return int(positions[index]) if index < len(positions) else None
 
 
 class ShardWriter:
     """Writes the shards of one split.
 
-    A shard ends with the first document that fills it or, where documents are long or there are
-    none, with the first sentence that overfills it by a quarter.
+    A shard ends with the first document that fills it. If documents are long, it ends with the
+    first sentence that overfills it by a quarter.
     """
 
     def __init__(self, folder: Path, split: str, shard_tokens: int) -> None:
-        """`shard_tokens` ids, sentence ends counted, fill a shard."""
+        """Write to `folder`; `shard_tokens` ids, with sentence ends, fill a shard."""
         self.paths: list[Path] = []
         self._folder = folder
         self._split = split
@@ -81,12 +81,12 @@ class ShardWriter:
 
         Args:
             ids: words, and 1 after each sentence.
-            document_ends: the places in `ids` before which a document ends, rising.
+            document_ends: the increasing positions in `ids` before which a document ends.
         """
         sentence_ends = np.flatnonzero(ids == END_ID) + 1
         start = 0
         while True:
-            empty = start - self._filled  # where the open shard began, in places of `ids`
+            empty = start - self._filled  # the start of the open shard, as a position in `ids`
             ends = (
                 _first_from(document_ends, max(empty + self._full, start)),
                 _first_from(sentence_ends, max(empty + self._overfull, start)),

@@ -1,7 +1,7 @@
-"""Text to prepare: files, patterns and stdin, compressed or not, as blocks of whole lines.
+"""Text to prepare: files, patterns and stdin as blocks of whole lines.
 
-Text is read once, from front to back, a block at a time: a file may be larger than the memory, and
-stdin cannot be read again.
+Text is read once, from front to back, one block at a time: a file may be larger than the memory,
+and stdin cannot be read again.
 """
 
 import codecs
@@ -24,8 +24,8 @@ class Source:
     """A file to read, or stdin.
 
     Attributes:
-        path: its name, `-` for stdin.
-        size: bytes on disk; None where that cannot be known (stdin, a pipe).
+        path: its path, `-` for stdin.
+        size: bytes on disk; None if unknown (stdin, a pipe).
     """
 
     path: str
@@ -34,14 +34,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Block:
-    """Some lines of a file.
+    """Consecutive lines of a file.
 
     Attributes:
         path: the file.
-        first_line: the number of its first line, from 1.
-        data: whole lines, as they are in the file but for a byte order mark.
+        first_line: the number of the first line, counted from 1.
+        data: whole lines as in the file, except for a byte order mark.
         ends_file: whether the file ends here.
-        position: bytes on disk that were read of the file so far.
+        position: bytes of the file that were read from disk so far.
     """
 
     path: str
@@ -52,7 +52,7 @@ class Block:
 
 
 def find_sources(names: Sequence[str]) -> list[Source]:
-    """The files that names and patterns stand for; those of a pattern in the order of their names.
+    """Return the files of names and patterns; those of a pattern are sorted by name.
 
     Args:
         names: files, patterns such as `text/*.txt.gz` or `text/**/*.txt`, or `-` for stdin.
@@ -63,11 +63,11 @@ def find_sources(names: Sequence[str]) -> list[Source]:
 
 
 def read_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Cut a source into blocks of whole lines; an empty file gives one empty block.
+    """Yield a source as blocks of whole lines; an empty file is one empty block.
 
     Args:
-        source: what to read.
-        block_bytes: about the size of a block; a line is never cut.
+        source: the source to read.
+        block_bytes: approximate size of a block; a line is never cut.
     """
     with open_bytes(source.path) as file:
         pending: list[bytes] = []
@@ -84,8 +84,8 @@ def read_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             pending.append(chunk[cut:])
             if sum(map(len, pending)) > MAX_LINE_BYTES:
                 raise ElmoxError(
-                    f"{source.path}, line {line}: longer than {MAX_LINE_BYTES // 2**20} MiB: is "
-                    "it text, with a sentence or a paragraph per line?"
+                    f"{source.path}, line {line}: longer than {MAX_LINE_BYTES // 2**20} MiB, "
+                    "expected text with a sentence or a paragraph per line"
                 )
             chunk = following
         data = b"".join([*pending, chunk])
@@ -100,10 +100,10 @@ def _find(name: str) -> list[Source]:
         return [_file(name)]
     if not glob.has_magic(name):
         raise ElmoxError(f"{name} does not exist: give a text file, a pattern, or - for stdin")
-    found = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
-    if not found:
+    paths = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
+    if not paths:
         raise ElmoxError(f"{name} matches no file: give a text file, a pattern, or - for stdin")
-    return [_file(path) for path in found]
+    return [_file(path) for path in paths]
 
 
 def _file(name: str) -> Source:
@@ -112,5 +112,5 @@ def _file(name: str) -> Source:
         raise ElmoxError(f"{name} is a directory, expected a text file or a pattern like {name}/*")
     check_text(path)
     if is_json_lines(path):
-        raise ElmoxError(f"{name} is JSON lines, expected text: take the text out of it first")
+        raise ElmoxError(f"{name} is JSON lines, expected text: extract the text first")
     return Source(name, path.stat().st_size if path.is_file() else None)

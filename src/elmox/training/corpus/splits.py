@@ -1,6 +1,6 @@
 """Numbered blocks to the training text and the held-out text, document by document.
 
-A document may reach over blocks, never over files. Blocks come in the text's order.
+A document may span several blocks, but not several files. Blocks come in the order of the text.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from elmox.training.corpus.blocks import (
     UNKNOWN,
     NumberedBlock,
 )
-from elmox.training.corpus.corpus import SplitInfo
+from elmox.training.corpus.info import SplitInfo
 from elmox.training.corpus.lexicon import Ranking, WordCounts
 from elmox.training.corpus.shards import ShardWriter, renumber
 
@@ -28,7 +28,7 @@ _BOUNDARIES = np.array([BEGIN_ID, END_ID], dtype=np.uint32)
 
 
 def provisional_ids(block: NumberedBlock, words: WordCounts) -> NDArray[np.uint32]:
-    """The table from a block's own ids to provisional ids."""
+    """Return the table from the ids of a block to provisional ids."""
     return np.concatenate([_FIXED, words.ids(block.words.split("\n") if block.words else [])])
 
 
@@ -40,11 +40,11 @@ class Documents:
         self._num_ended = 0
 
     def join(self, block: NumberedBlock) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Go on with a block.
+        """Continue with a block.
 
         Returns:
-            Its ids, in which each document is followed by one end, also the last of a file; and
-            the number of the document that each of them belongs to, from 0.
+            Its ids, with an end after each document, also after the last of a file; and for each id
+            the index of its document.
         """
         ids = np.frombuffer(block.ids, dtype=np.uint32)
         if len(ids) and ids[0] == DOCUMENT_END and not self._is_open:
@@ -61,12 +61,12 @@ class Documents:
 
 
 class Split:
-    """The training text or the held-out text while it is written."""
+    """The training text or the held-out text while it is being written."""
 
     def __init__(
         self, folder: Path, name: str, shard_tokens: int, words: WordCounts | None = None
     ) -> None:
-        """`words` is where its words are counted, if they are."""
+        """Write to `folder`; `words` counts the words of the training text."""
         self.num_documents = 0
         self.num_sentences = 0
         self.num_tokens = 0
@@ -78,8 +78,8 @@ class Split:
         """Write some text.
 
         Args:
-            ids: of a block, each document followed by its end.
-            table: from those to provisional ids.
+            ids: ids of a block, with an end after each document.
+            table: the provisional ids of a block's ids.
         """
         counts = np.bincount(ids, minlength=len(table))
         num_boundary_words = counts[LITERAL_BEGIN] + counts[LITERAL_END]
@@ -100,7 +100,7 @@ class Split:
         self._shards.close()
 
     def finish(self, ranking: Ranking) -> SplitInfo | None:
-        """Give the shards their final ids and describe them; None where nothing was written."""
+        """Write the final ids into the shards and describe them; None if nothing was written."""
         if not self.num_tokens:
             return None
         shards, num_unknown = zip(

@@ -1,0 +1,64 @@
+"""`/v1/models` and `/v1/info`: what is loaded, and the limits."""
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.responses import Response
+
+from elmox import __version__
+from elmox.serve.models import LoadedModel
+from elmox.serve.refusals import json_response
+from elmox.serve.routes.describe import add_get
+from elmox.serve.service import Service
+
+
+def add_routes(app: FastAPI, service: Service) -> None:
+    """Add the endpoints."""
+    created = int(time.time())
+
+    def entry(name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": created, "owned_by": "elmox"}
+
+    async def models() -> Response:
+        """Return the names of the loaded models, as OpenAI's API does."""
+        data = [entry(name) for name in service.table.models]
+        return json_response({"object": "list", "data": data})
+
+    async def one_model(name: str) -> Response:
+        """Return one entry of /v1/models."""
+        return json_response(entry(service.table.model(name).name))
+
+    async def info() -> Response:
+        """Return the loaded models with their layers, the task models, and the limits."""
+        return json_response(describe(service))
+
+    add_get(app, "/v1/models", models, "Loaded models")
+    add_get(app, "/v1/models/{name}", one_model, "A loaded model")
+    add_get(app, "/v1/info", info, "Models, task models and limits")
+
+
+def describe(service: Service) -> dict[str, Any]:
+    """Return what a server has loaded, for programs."""
+    table = service.table
+    return {
+        "version": __version__,
+        "models": {name: _model(model) for name, model in table.models.items()},
+        "taggers": {name: {"task": tagger.task.name} for name, tagger in table.taggers.items()},
+        "limits": asdict(service.limits),
+    }
+
+
+def _model(model: LoadedModel) -> dict[str, Any]:
+    elmo = model.elmo
+    return {
+        "description": elmo.description,
+        "dim": elmo.dim,
+        "num_layers": elmo.num_layers,
+        "mixes": list(elmo.mixes),
+        "tokenizer": elmo.config.text.tokenizer,
+        "has_softmax": model.has_softmax,
+        "device": str(elmo.device),
+        "dtype": str(elmo.dtype).removeprefix("torch."),
+    }

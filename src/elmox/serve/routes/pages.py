@@ -1,0 +1,79 @@
+"""`/` and `/docs`: plain pages that need nothing from other servers."""
+
+import json
+from html import escape
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.responses import HTMLResponse, Response
+
+from elmox.serve.routes.describe import add_get
+from elmox.serve.service import Service
+
+STYLE = (
+    "body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}"
+    "pre{background:#f4f4f4;padding:.7em;overflow:auto}code{font-size:.9em}"
+)
+SECURITY = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "x-content-type-options": "nosniff",
+}
+
+
+def add_routes(app: FastAPI, service: Service) -> None:
+    """Add both pages."""
+
+    async def index() -> Response:
+        return HTMLResponse(index_page(service), headers=SECURITY)
+
+    async def docs() -> Response:
+        return HTMLResponse(docs_page(app.openapi()), headers=SECURITY)
+
+    add_get(app, "/", index, "Index", described=False)
+    add_get(app, "/docs", docs, "Documentation", described=False)
+
+
+def index_page(service: Service) -> str:
+    """Return the page at `/`."""
+    names = "".join(f"<li><code>{escape(name)}</code></li>" for name in service.table.models)
+    tasks = "".join(f"<li><code>{escape(name)}</code></li>" for name in service.table.taggers)
+    return _page(
+        "elmox",
+        f"<p>Word vectors over HTTP. <a href='/docs'>Endpoints</a>, "
+        f"<a href='/openapi.json'>OpenAPI schema</a>.</p>"
+        f"<h2>Models</h2><ul>{names or '<li>loading</li>'}</ul>"
+        + (f"<h2>Task models</h2><ul>{tasks}</ul>" if tasks else ""),
+    )
+
+
+def docs_page(schema: dict[str, Any]) -> str:
+    """Return the endpoints of an OpenAPI schema as a page, with a command per example."""
+    parts: list[str] = []
+    for path, methods in schema["paths"].items():
+        for method, endpoint in methods.items():
+            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2>")
+            parts.append(f"<p>{escape(endpoint['summary'])}.</p>")
+            if "description" in endpoint:
+                parts.append(f"<pre>{escape(endpoint['description'])}</pre>")
+            parts += [_example(path, *example) for example in _examples(endpoint)]
+    return _page("elmox: endpoints", "".join(parts))
+
+
+def _examples(endpoint: dict[str, Any]) -> list[tuple[str, Any]]:
+    content = endpoint.get("requestBody", {}).get("content", {}).get("application/json", {})
+    return [(name, own["value"]) for name, own in content.get("examples", {}).items()]
+
+
+def _example(path: str, name: str, value: Any) -> str:
+    command = (
+        f"curl http://127.0.0.1:8000{path} -H 'content-type: application/json' "
+        f"-d '{json.dumps(value)}'"
+    )
+    return f"<p>{escape(name)}:</p><pre>{escape(command)}</pre>"
+
+
+def _page(title: str, content: str) -> str:
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>"
+        f"<style>{STYLE}</style><h1>{title}</h1>{content}</html>"
+    )
