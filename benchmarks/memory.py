@@ -74,7 +74,7 @@ def take(pieces: Iterator[str], size: float, separator: str) -> str:
 def prepare(folder: Path, text: Path | None, arguments: argparse.Namespace) -> None:
     """Write the model and all inputs."""
     from elmox.model.init import random_checkpoint
-    from elmox.pretrained.load import write_directory
+    from elmox.pretrained.native import write_directory
     from elmox.text.tokenize import get_tokenizer
 
     write_directory(random_checkpoint("small"), folder / "model")

@@ -1,6 +1,8 @@
 """Errors: messages that can be printed, in the language of the reader."""
 
 import pickle
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,11 @@ from elmox.errors import (
     ElmoxError,
     NothingHeldOut,
     OutputExists,
+    install_hint,
     require_at_least,
 )
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -74,3 +79,15 @@ def test_a_number_that_is_too_small() -> None:
     require_at_least(2, "hold_out", None)
     with pytest.raises(ArgumentError, match=r"^hold_out is 1, expected at least 2$"):
         require_at_least(2, "hold_out", 1)
+
+
+def test_every_hint_to_install_names_an_extra() -> None:
+    """One function writes the hints, so that all of them work in a clone too."""
+    assert install_hint("zstd").startswith("pip install 'elmox[zstd]' (in a clone")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        text = path.read_text("utf-8")
+        assert "elmox[" not in text or path.name == "errors.py", path
+        extras |= set(re.findall(r"install_hint\([\"'](\w+)[\"']\)", text))
+    assert {"zstd", "plots", "parquet", "spacy"} <= extras <= set(project["optional-dependencies"])

@@ -14,7 +14,8 @@ from shell import assert_one_line, run_here
 
 from elmox import Elmo, ElmoxError
 from elmox.model.checkpoint import Checkpoint, in_precision
-from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import write_directory
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["naïve", "天"]]
 

@@ -1,6 +1,21 @@
-"""`python -m elmox`: the command line, for launchers that start a module."""
+"""The entry point of the command line: `elmox`, and `python -m elmox` for launchers of modules.
 
-from elmox.cli.main import run
+Importing the verbs takes a moment, in which Ctrl-C must not print a traceback either.
+"""
+
+import sys
+
+
+def run() -> None:
+    """Run the command line and exit with the right code."""
+    try:
+        from elmox.cli.main import run as run_verb
+
+        run_verb()
+    except KeyboardInterrupt:
+        sys.stderr.write("elmox: interrupted\n")
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     run()

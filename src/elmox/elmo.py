@@ -39,7 +39,9 @@ from elmox.model.checkpoint import (
     checkpoint_digest,
     in_precision,
 )
-from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.pretrained.hub import Token
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
 from elmox.text.inputs import Text, Texts
 
@@ -72,6 +74,8 @@ class Elmo(TextEncoder):
         token_embeddings: str | Path | None = None,
         softmax: str | Path | None = None,
         softmax_vocab: str | Path | None = None,
+        revision: str | None = None,
+        token: Token = None,
         state: StateMode = "zero",
         device: str | torch.device | None = None,
         dtype: str | torch.dtype = "float32",
@@ -81,21 +85,32 @@ class Elmo(TextEncoder):
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
                 model directory; AI2's weights.hdf5 with its options file next to it; an NLPL zip;
-                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id. The attribute
-                `description` tells what was recognized.
+                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id, `owner/name`. The
+                attribute `description` names the format that was recognized.
             options: the options file of legacy weights, if it is not next to them.
             vocab: the vocabulary of a legacy word model or of `token_embeddings`.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
             softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
                 may have a softmax of its own.
             softmax_vocab: the vocabulary of `softmax`.
+            revision: branch, tag or commit of a hub id.
+            token: access token for a hub id; True for the one that is stored on this machine.
             state: "zero" starts every sentence from zeros; "warm" from the state stored with the
                 model (see `warm_up`).
             device: "cpu", "cuda", ...; a GPU if there is one by default.
             dtype: "float32", "bfloat16" or "float16"; "int8" for a CPU: the LSTMs' products run in
                 8-bit integers, everything else in float32, which is also what is saved.
         """
-        checkpoint = load_checkpoint(path, options, vocab, token_embeddings, softmax, softmax_vocab)
+        checkpoint = load_checkpoint(
+            path,
+            revision=revision,
+            token=token,
+            options=options,
+            vocab=vocab,
+            token_embeddings=token_embeddings,
+            softmax=softmax,
+            softmax_vocab=softmax_vocab,
+        )
         elmo = cls(checkpoint, BUNDLED if path is None else str(path))
         is_int8 = resolve_dtype(dtype) == torch.int8
         elmo.to(device or ("cpu" if is_int8 else resolve_device()), dtype)

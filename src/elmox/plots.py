@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 from elmox.io.files import write_together
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NO_MATPLOTLIB = "pictures need matplotlib: pip install 'elmox[plots]'"
+NO_MATPLOTLIB = f"pictures need matplotlib: {install_hint('plots')}"
 
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 _FORMATS: dict[str, dict[str, Any]] = {  # without the date, the same picture is the same file

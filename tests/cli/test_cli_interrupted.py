@@ -10,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from checkpoints import random_options, write_ai2
-from shell import command, environment, run_elmox, tree
+from shell import SOURCE, command, environment, run_elmox, tree
 from tagged_files import NAMES, write_columns
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals")
@@ -51,15 +52,6 @@ def interrupted(arguments: list[object], is_working: Callable[[], bool]) -> list
 
 def has_lines(path: Path, number: int) -> bool:
     return path.exists() and len(path.read_text().splitlines()) >= number
-
-
-def has_reader(pipe: Path) -> bool:
-    """Whether a process waits for what a named pipe will bring."""
-    try:
-        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
 
 
 def test_embed(tmp_path: Path) -> None:
@@ -109,7 +101,7 @@ def test_fit(tmp_path: Path) -> None:
     assert said[-1] == AGAIN
     done = run_elmox(*wanted)
     assert done.returncode == 0, done.stderr
-    assert "going on after epoch" in done.stderr
+    assert "continuing after epoch" in done.stderr
     (tmp_path / "run").rename(tmp_path / "resumed")
     quiet = run_elmox(*wanted)
     assert (quiet.returncode, quiet.stdout) == (0, done.stdout)
@@ -125,6 +117,23 @@ def test_ablate(tiny: Path, tmp_path: Path) -> None:
     done = run_elmox(*wanted)
     assert done.returncode == 0, done.stderr
     assert (out / "place.md").exists()
+
+
+@pytest.mark.parametrize("entry", [["-m", "elmox"], ["-c", "import elmox.__main__ as m; m.run()"]])
+def test_the_first_moment(entry: list[str], tmp_path: Path) -> None:
+    """Before any verb can run: while the packages that it needs are being imported."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *entry, "info"],
+        env=environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCE}"),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "elmox: interrupted\n")
 
 
 def test_prepare(tmp_path: Path) -> None:
@@ -145,7 +154,15 @@ def test_probe(tmp_path: Path) -> None:
     """A verb of two words: nothing is written."""
     pipe = tmp_path / "train.conllu"
     os.mkfifo(pipe)
+    writers: list[int] = []  # open until the end: the reader must wait, and not see an empty file
+
+    def is_reading() -> bool:
+        with suppress(OSError):  # nobody reads yet
+            writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
     wanted = ["probe", "pos", "--train", pipe, "--dev", pipe, "--test", pipe]
-    said = interrupted([*wanted, "--out", tmp_path / "out"], lambda: has_reader(pipe))
+    said = interrupted([*wanted, "--out", tmp_path / "out"], is_reading)
+    os.close(writers[0])
     assert said == ["elmox: interrupted"]
     assert list(tmp_path.iterdir()) == [pipe]

@@ -223,7 +223,7 @@ def test_a_model_without_a_softmax(
     monkeypatch.chdir(text.parent)
     verb, what = arguments
     code, out, err = run_here([verb, lm.weights, what], capsys)
-    assert_one_line(code, out, err, "has no softmax")
+    assert_one_line(code, out, err, "has no softmax", "--softmax and --softmax-vocab")
 
 
 def test_bad_input(
@@ -240,7 +240,7 @@ def test_bad_input(
         (["predict", model, "no blank here"], ["has no gap ___"]),
         (["predict", model, "a b", "--position", "3"], ["position 3", "0 to 2"]),
         (["predict", lm.weights, "a ___", "--softmax", lm.softmax], ["together"]),
-        (["predict", model, "a ___", "--device", "abacus"], ["device='abacus'"]),
+        (["predict", model, "a ___", "--device", "abacus"], ["--device abacus"]),
     ]
     for arguments, says in cases:
         assert_one_line(*run_here(arguments, capsys), *says)

@@ -82,7 +82,7 @@ def test_bad_input(
     cases: list[tuple[Path, list[str], list[str]]] = [
         (text, ["--word", "plays"], ["'plays' is not a token", "a play is a play"]),
         (text, ["--word", "play", "--occurrence", "3"], ["occurrence 3", "1 to 2"]),
-        (text, ["--word", "play", "--layers", "all"], ["layers='all'"]),
+        (text, ["--word", "play", "--layers", "all"], ["--layers all"]),
         (text, ["--word", "play", "--layers", "9"], ["layer 9 does not exist"]),
         (tmp_path / "gone.txt", ["--word", "play"], ["gone.txt does not exist"]),
         (tmp_path / "empty.txt", ["--word", "play"], ["no words"]),

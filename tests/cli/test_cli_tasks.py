@@ -3,14 +3,18 @@
 import gzip
 import json
 import lzma
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fits import tag_objects
 from shell import assert_one_line, kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
 
 from elmox.tasks.predictor import TaskPredictor
+from elmox.tasks.registry import TASKS
 
 SETTINGS = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[12,12]"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
@@ -66,7 +70,7 @@ def test_texts_of_every_kind(
         {"tokens": ["Ada"]},
     ]
     lines = "".join(json.dumps(own) + "\n" for own in values).encode()
-    expected = TaskPredictor.load(model, device="cpu").ask(values)
+    expected = tag_objects(TaskPredictor.from_pretrained(model, device="cpu"), values)
     told = [["Hi", "there", "."], ["You", "too", "!"], [], ["Ada"]]
     assert [own["tokens"] for own in expected] == told
     assert expected[2] == {"id": 5, "tokens": [], "tags": [], "spans": []}
@@ -81,7 +85,7 @@ def test_texts_of_every_kind(
     both = run_here(["tag", model, tmp_path / "a.txt", "--tokenized", "--json-lines"], capsys)
     assert_one_line(*both, "leave out --tokenized")
     done = run_elmox("tag", model, "-", "--json-lines", stdin=b"{}\n")
-    assert done.stderr == "elmox: -, line 1: ner asks for tokens: tokens is missing\n"
+    assert done.stderr == "elmox: -, line 1: ner expects tokens: tokens is missing\n"
     (tmp_path / "text.xz").write_bytes(lzma.compress(b"Ada slept\n\nParis\n"))
     code, out, err = run_here(["tag", model, tmp_path / "text.xz", "--json"], capsys)
     assert [json.loads(line)["tokens"] for line in out.splitlines()] == [
@@ -134,7 +138,7 @@ def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     kill_after_lines(wanted, tmp_path / "run" / "seed-0" / "metrics.jsonl", 3)
     code, resumed, err = run_here(wanted, capsys)
     assert code == 0, err
-    assert "going on after epoch" in err
+    assert "continuing after epoch" in err
     (tmp_path / "run").rename(tmp_path / "killed")
     code, quiet, err = run_here(wanted, capsys)
     assert (code, quiet) == (0, resumed), err
@@ -146,11 +150,20 @@ def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert columns[0] == columns[1]
 
 
-def test_every_task_is_offered() -> None:
-    from elmox.cli.task_options import TaskName
-    from elmox.tasks.registry import TASKS
-
-    assert [name.value for name in TaskName] == list(TASKS)
+def test_every_task_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names and summaries of the registry, without the code of any task."""
+    code, out, err = run_here(["fit", "--help"], capsys)
+    assert code == 0, err
+    text = " ".join(out.split())
+    for info in TASKS.values():
+        assert f"{info.name} ({info.summary})" in text
+    code, out, err = run_here(
+        ["fit", "nothing", "--train", "a", "--dev", "b", "--out", "c"], capsys
+    )
+    assert (code, out) == (2, "")
+    assert all(f"'{name}'" in err for name in TASKS)
+    check = "import sys, elmox.cli.fit; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 def test_what_is_wrong_is_named(

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 import typer
-from shell import assert_one_line, run_elmox, run_here
+from language_models import tiny_lm
+from shell import assert_one_line, command, environment, run_elmox, run_here
 
 from elmox.cli.main import app
 from elmox.elmo import Elmo
@@ -57,8 +59,8 @@ FORMER_NAMES = {"--output", "--layer", "--any-word"}
 def all_verbs() -> Iterator[tuple[str, Any]]:
     """All verbs with their commands: `embed`, `probe pos`, ..."""
     group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
-        for inner, verb in getattr(command, "commands", {"": command}).items():
+    for name, member in group.commands.items():
+        for inner, verb in getattr(member, "commands", {"": member}).items():
             if not verb.hidden:
                 yield f"{name} {inner}".rstrip(), verb
 
@@ -123,8 +125,7 @@ SAME: dict[str, tuple[Callable[..., Any], ...]] = {
 def test_defaults_are_those_of_python(verb: str) -> None:
     compared = []
     for option in options(verb).values():
-        of_model = option.name in ("precision", "state") and verb != "export"
-        functions = (Elmo.from_pretrained,) if of_model else SAME[verb]
+        functions = (*SAME[verb], Elmo.from_pretrained)
         expected = python_default(functions, NAMES.get(option.name, option.name))
         if expected is ... or (verb, option.name) == ("finetune", "hold_out"):
             continue
@@ -132,6 +133,13 @@ def test_defaults_are_those_of_python(verb: str) -> None:
         assert default == expected or (default is None and not expected), option.name
         compared.append(option.name)
     assert compared
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model directory with a softmax."""
+    tiny_lm(tmp_path / "lm").elmo().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
 
 
 THREADS = ["bench", "lstm", "--size", "small", "--rows", 2, "--steps", 2, "--repeats", 1]
@@ -173,3 +181,21 @@ def test_convert_prints_json(
     assert json.loads(out)["output"] == [
         str(tmp_path / f"a{end}") for end in (".hdf5", "_options.json")
     ]
+
+
+def test_a_stdout_that_lacks_characters(model: Path) -> None:
+    """A line instead of a traceback; JSON escapes what cannot be shown."""
+    variables = environment(PYTHONIOENCODING="latin-1")
+    for more in ([], ["--json"]):
+        done = subprocess.run(
+            command("score", model, "-", *more),
+            input="naïve 天".encode(),
+            env=variables,
+            capture_output=True,
+            check=False,
+        )
+        if more:
+            assert (done.returncode, json.loads(done.stdout)["tokens"]) == (0, ["naïve", "天"])
+        else:
+            out, err = done.stdout.decode(), done.stderr.decode()
+            assert_one_line(done.returncode, out, err, "stdout is latin-1", "--json")

@@ -22,7 +22,8 @@ from shared_data import FIXTURES, needs_shared
 
 from elmox import Elmo, ElmoxError
 from elmox.pretrained.ai2 import write_ai2 as export_ai2
-from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import write_directory
 from elmox.pretrained.options import config_from_options, options_from_config
 
 SENTENCES = [["the", "cat", "sat", "."], ["天", "naïve"], ["<S>", ""]]

@@ -43,9 +43,9 @@ def test_the_client_returns_what_the_library_returns(url: str, elmo: Elmo, tagge
         np.testing.assert_array_equal(cosines, elmo.similarity(together[:1], together[1:]))
         assert client.score(["The cat"])[0]["log_prob"] == elmo.score(["The cat"])[0].log_prob
         assert client.predict("The ___ .", k=2) == elmo.predict("The ___ .", k=2)
-        local = TaskPredictor.load(tagger, device="cpu")
+        local = TaskPredictor.from_pretrained(tagger, device="cpu")
         sentence = ["Ada", "met", "Grace"]
-        assert client.tag("ner", [sentence]) == [local.tag([sentence])]
+        assert client.tag("ner", [sentence]) == [local.predict_json({"tokens": sentence})]
         assert client.models() == ["english-small", "other"]
         assert client.info()["models"]["other"]["dim"] == 12
         with pytest.raises(ServerError) as refused:

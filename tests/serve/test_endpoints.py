@@ -213,7 +213,7 @@ def test_similarity(url: str, elmo: Elmo) -> None:
 
 def test_tag(url: str, tagger: Path) -> None:
     """A task model's predictions; a text of two sentences has two."""
-    local = TaskPredictor.load(tagger, device="cpu")
+    local = TaskPredictor.from_pretrained(tagger, device="cpu")
     inputs: list[Any] = [
         "Ada lived in London. Charles met Grace.",
         ["Grace", "met", "Ada"],
@@ -221,7 +221,7 @@ def test_tag(url: str, tagger: Path) -> None:
     ]
     data = answer(url, "/v1/tag/ner", input=inputs)["data"]
     objects = [{"text": inputs[0]}, {"tokens": inputs[1]}, inputs[2]]
-    assert [item["predictions"] for item in data] == [local.ask([own]) for own in objects]
+    assert [item["predictions"] for item in data] == [local.predict_json(own) for own in objects]
     assert [len(item["predictions"]) for item in data] == [2, 1, 1]
     assert data[2]["predictions"][0]["id"] == 7
     assert post(url, "/v1/tag/srl", input="a").status_code == 404

@@ -69,7 +69,7 @@ def command(
     from elmox.io.files import refuse_existing
     from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax, in_precision
     from elmox.pretrained.ai2 import write_ai2
-    from elmox.pretrained.load import write_directory
+    from elmox.pretrained.native import write_directory
 
     refuse_existing(output, force)
     to_ai2 = output.suffix in (".hdf5", ".h5")

@@ -119,6 +119,11 @@ def run() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")
+    except UnicodeEncodeError as error:
+        _fail(
+            f"stdout is {error.encoding}, which has no {error.object[error.start]!a}: set "
+            "PYTHONIOENCODING=utf-8, or use --json"
+        )
     except MemoryError as error:
         _fail(f"out of memory {error}")
 

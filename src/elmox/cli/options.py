@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from elmox.elmo import Elmo
     from elmox.inference.layer_choice import Layers
     from elmox.model.checkpoint import Checkpoint
+    from elmox.pretrained.load import ModelFiles
     from elmox.text.lines import LineFormat, Tokenize
 
 
@@ -111,6 +112,16 @@ def command_line() -> str:
     return shlex.join(["elmox", *sys.argv[1:]])
 
 
+def _json_line(values: Any) -> str:
+    """Return JSON with readable characters, unless stdout cannot show them."""
+    line = json.dumps(values, ensure_ascii=False)
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(values)
+    return line
+
+
 @dataclass(frozen=True)
 class PrintOptions:
     """What a verb prints: data on stdout, messages and progress on stderr."""
@@ -140,7 +151,7 @@ class PrintOptions:
             text: lines for people, or one text that ends in a newline.
         """
         if self.as_json:
-            typer.echo(json.dumps(values, ensure_ascii=False))
+            typer.echo(_json_line(values))
         elif isinstance(text, str):
             typer.echo(text, nl=False)
         else:
@@ -191,9 +202,9 @@ class ModelOptions:
         typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
     ] = None
 
-    def files(self) -> dict[str, Path | None]:
+    def files(self) -> "ModelFiles":
         """Return the files as arguments of `Elmo.from_pretrained`."""
-        return dict(vars(self))
+        return cast("ModelFiles", dict(vars(self)))
 
     def load(
         self,

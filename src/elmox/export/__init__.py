@@ -11,7 +11,7 @@ Names are loaded when they are first used, so that `OnnxElmo` never imports torc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 
 if TYPE_CHECKING:
     from elmox.export.export import ExportReport, export_onnx
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
             raise
         raise ElmoxError(
             "models are exported with the package onnx, which is not installed: "
-            "pip install 'elmox[onnx]'"
+            f"{install_hint('onnx')}"
         ) from error
 
 

@@ -21,7 +21,13 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
+from elmox.errors import (
+    Argument,
+    ArgumentError,
+    ElmoxError,
+    install_hint,
+    require_at_least,
+)
 from elmox.export.folder import (
     CONTEXT_GRAPH,
     SINGLE_GRAPH,
@@ -376,7 +382,7 @@ def import_onnxruntime() -> Any:
     except ImportError as error:
         raise ElmoxError(
             f"ONNX models run with onnxruntime, which cannot be imported ({error}): "
-            "pip install 'elmox[onnx]'"
+            f"{install_hint('onnx')}"
         ) from error
     return onnxruntime
 

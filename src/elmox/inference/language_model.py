@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
 from elmox.inference.finite import require_finite
@@ -91,9 +91,12 @@ def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageMod
     """Put a checkpoint's softmax, which is read and checked now, behind its biLM."""
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
     if stored is None or softmax is None:
-        raise ElmoxError(
-            f"{checkpoint.description} has no softmax, so it cannot predict words: train one by "
-            "fine-tuning, or pass AI2's softmax file (softmax=, softmax_vocab=)"
+        raise ArgumentError(
+            "{} has no softmax, so it cannot predict words: train one by fine-tuning the model, or "
+            "give AI2's softmax file by {} and {}",
+            checkpoint.description,
+            Argument("softmax"),
+            Argument("softmax_vocab"),
         )
     # In float32 whatever the biLM's precision: a vocabulary's worth of exponentials is summed up.
     return LanguageModel(reader, softmax.float(), Vocab(stored.vocab, source=stored.source))
@@ -229,20 +232,25 @@ class LanguageModel:
         if not 0 <= position <= len(sentence):
             raise ElmoxError(
                 f"position {position} of a sentence of {len(sentence)} words: expected 0 to "
-                f"{len(sentence)}, where {len(sentence)} is the place after the last word"
+                f"{len(sentence)}, where {len(sentence)} is the index after the last word"
             )
         if k < 1:
             raise ElmoxError(f"k={k}: expected at least 1")
         if direction not in get_args(Direction):
-            raise ElmoxError(f"direction={direction!r}: expected 'both', 'left' or 'right'")
+            raise ArgumentError(
+                "{}: expected both, left or right", Argument("direction", direction)
+            )
         if direction != "left" and not self.reader.bilm.config.lstm.bidirectional:
-            raise ElmoxError(
-                f"direction={direction!r}: this model only reads forward, use direction='left'"
+            raise ArgumentError(
+                "{}: this model only reads forward, use {}",
+                Argument("direction", direction),
+                Argument("direction", "left"),
             )
         if len(self.vocab) == len(SPECIAL_WORDS):
-            raise ElmoxError(
-                f"the model's vocabulary has no words but {', '.join(SPECIAL_WORDS)}: train a "
-                "softmax with others (elmox finetune --new-vocab)"
+            raise ArgumentError(
+                "the model's vocabulary has only {}: fine-tune the model with {}",
+                ", ".join(SPECIAL_WORDS),
+                Argument("new_vocab", True),
             )
 
 

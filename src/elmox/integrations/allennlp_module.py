@@ -50,7 +50,7 @@ def load_files(options_file: File | None, weight_file: File | None) -> Checkpoin
         raise ElmoxError(
             "weight_file is missing: nothing is downloaded, give local options_file and weight_file"
         )
-    return load_checkpoint(weight_file, options_file)
+    return load_checkpoint(weight_file, options=options_file)
 
 
 @dataclass(frozen=True)

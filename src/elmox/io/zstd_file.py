@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, Protocol, cast
 
-from elmox.errors import UnreadableFile
+from elmox.errors import UnreadableFile, install_hint
 
 _CHUNK = 2**14
 _MAX_WINDOW_LOG = 31  # as in `zstd --long=31`
@@ -45,7 +45,7 @@ def _implementation(path: str) -> tuple[Callable[[], _Decompressor], type[Except
     except ImportError:
         raise UnreadableFile(
             f"{path} needs the zstandard package, which is not installed: "
-            "pip install 'elmox[zstd]', or decompress it first"
+            f"{install_hint('zstd')}, or decompress it first"
         ) from None
     factory = zstandard.ZstdDecompressor(max_window_size=2**_MAX_WINDOW_LOG)
     return lambda: cast(_Decompressor, factory.decompressobj()), zstandard.ZstdError

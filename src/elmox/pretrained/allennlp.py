@@ -5,21 +5,41 @@ which an archive seldom carries. AllenNLP only ever ran models with residual con
 character slots, and every released one has relu and clips of 3, so that is assumed and said.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from torch import Tensor
 
 from elmox.config import NUM_BYTE_CHARACTERS, CharCnnConfig, ElmoConfig, LstmConfig
 from elmox.errors import ElmoxError
+from elmox.io.files import read_json
+from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 from elmox.model.checkpoint import Checkpoint
 from elmox.model.layer_mix import Mix
 from elmox.pretrained.options import config_from_options
+from elmox.pretrained.torch_files import load_plain_tensors
 from elmox.pretrained.torch_names import char_cnn_tensors, count, lstm_tensors, pick
 
+WEIGHT_FILES = ("weights.th", "best.th")
+
 _MARK = "_elmo_lstm._token_embedder._char_embedding_weights"
+
+
+def read_allennlp_folder(folder: Path, options: Path | None) -> Checkpoint:
+    """Read a serialization directory, or what an archive contains.
+
+    Args:
+        folder: a directory with one of `WEIGHT_FILES`.
+        options: the biLM's options file; None to look for it in the folder.
+    """
+    weights = next(folder / name for name in WEIGHT_FILES if (folder / name).is_file())
+    tensors = load_plain_tensors(weights, str(weights))
+    options = options or _find_options(folder)
+    return read_allennlp(tensors, None if options is None else read_json(options), str(folder))
 
 
 def read_allennlp(
@@ -148,3 +168,37 @@ def _mixes(
             *weights, gamma = (float(pick(tensors, name, (1,), source)) for name in names)
             mixes[f"scalar_mix_{match[1]}"] = Mix(tuple(weights), gamma)
     return mixes
+
+
+def _find_options(folder: Path) -> Path | None:
+    """Return the biLM's options file, if the folder has it: by its usual name, or as configured.
+
+    A configuration names the file as it was called where the model was trained. Only the last part
+    of that path counts, inside the folder: a model must not choose which other files are read.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith("options_file") or path.name == "options.json":
+            return path
+    if not (folder / "config.json").is_file():
+        return None
+    try:
+        config = json.loads(read_whole(folder / "config.json", MAX_JSON_BYTES))
+    except (ValueError, RecursionError):  # AllenNLP's Jsonnet need not be JSON, nor do we need it
+        return None
+    names = [PureWindowsPath(name).name for name in _options_files(config)]
+    likely = (folder / name for name in names if name not in ("", "..", "config.json"))
+    return next((path for path in likely if path.is_file()), None)
+
+
+def _options_files(config: Any) -> Iterator[str]:
+    """Yield the values of "options_file" anywhere in a configuration."""
+    pending = [config]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            name = value.get("options_file")
+            if isinstance(name, str):
+                yield name
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value

@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 
 Tokenizer = Callable[[str], list[str]]
 
@@ -110,7 +110,7 @@ def _spacy(language: str) -> Tokenizer:
     except ImportError:
         raise ElmoxError(
             f"tokenizer 'spacy:{language}' needs spaCy, which is not installed: "
-            "pip install 'elmox[spacy]'"
+            f"{install_hint('spacy')}"
         ) from None
     try:
         tokenizer = spacy.blank(language).tokenizer

@@ -39,7 +39,8 @@ from elmox.io.temporary import clear_leftovers, scratch_directory
 from elmox.io.tensors import digest
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.pretrained.ai2 import write_ai2
-from elmox.pretrained.load import load_checkpoint, write_directory
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import write_directory
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 from elmox.training.distributed import Processes

@@ -11,7 +11,7 @@ from pathlib import Path
 from elmox.errors import ElmoxError
 from elmox.io.memory import memory_explained
 from elmox.io.progress import Log
-from elmox.pretrained.load import write_directory
+from elmox.pretrained.native import write_directory
 from elmox.training.checkpoint import (
     RunProgress,
     checkpoints,

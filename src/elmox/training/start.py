@@ -12,7 +12,8 @@ from elmox.errors import Argument, ArgumentError
 from elmox.model.checkpoint import Checkpoint, Softmax, build_indexer
 from elmox.model.init import random_bilm
 from elmox.model.softmax import FullSoftmax
-from elmox.pretrained.load import VOCAB_FILE, load_checkpoint
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.native import VOCAB_FILE
 from elmox.text.vocab import BEGIN_ID, END_ID
 from elmox.text.words import WordTable
 from elmox.training.corpus.corpus import Corpus, Lexicon

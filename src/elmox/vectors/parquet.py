@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 from elmox.io.files import sync_file
 from elmox.vectors.layout import Array, Layout, read_meta
 from elmox.vectors.parts import Parts
@@ -40,7 +40,7 @@ def load_pyarrow() -> ModuleType:
         import pyarrow.parquet
     except ImportError as error:
         raise ElmoxError(
-            "parquet files need pyarrow: pip install 'elmox[parquet]', or write .hdf5"
+            f"parquet files need pyarrow: {install_hint('parquet')}, or write .hdf5"
         ) from error
     return cast(ModuleType, pyarrow)
 

@@ -1,0 +1,51 @@
+"""Models of the Hugging Face hub."""
+
+import re
+from pathlib import Path
+from typing import TypeAlias
+
+from elmox.errors import ElmoxError
+
+Token: TypeAlias = str | bool | None
+
+# A name with one of these means a local file, also if there is none.
+FILE_SUFFIXES = (
+    ".hdf5", ".h5", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".th", ".pkl", ".safetensors",
+    ".json", ".txt",
+)  # fmt: skip
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
+_FILES = ("*.json", "*.safetensors", "*.hdf5", "*.pkl", "*.dic", "vocab.txt")
+
+
+def is_hub_id(name: str) -> bool:
+    """Return whether a name that does not exist locally is a hub id, `owner/name`.
+
+    It is a local path with a mistake in it if it ends like a file that elmox reads, or if its first
+    part exists: such a name is never sent to the hub.
+    """
+    is_id = _HUB_ID.fullmatch(name) is not None
+    return is_id and not name.lower().endswith(FILE_SUFFIXES) and not Path(name).parent.exists()
+
+
+def download(hub_id: str, revision: str | None = None, token: Token = None) -> Path:
+    """Return the local directory of a model, which is downloaded unless it is in the cache.
+
+    Args:
+        hub_id: `owner/name`.
+        revision: branch, tag or commit; None for the default branch.
+        token: access token; True for the stored one, None for the stored one if there is one.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = snapshot_download(
+            hub_id, revision=revision, token=token, allow_patterns=list(_FILES)
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ElmoxError(
+            f"{hub_id} is not a local path, and the hub download failed: {reason}"
+        ) from error
+    return Path(folder)
