@@ -35,7 +35,7 @@ REVIEWS = (
 def write_task_files(folder: Path) -> None:
     """Write a labeled file and an input file for every task."""
     _write(folder / "roles.jsonl", [json.dumps(_roles(*role)) for role in ROLES])
-    predicates = {"tokens": "Ada gave him the book".split(), "predicates": [1]}
+    predicates = {"tokens": ["Ada", "gave", "him", "the", "book"], "predicates": [1]}
     _write(folder / "predicates.jsonl", [json.dumps(predicates)])
     rows = [f"{i}\t{a}\t{b}\t{label}" for i, (a, b, label) in enumerate(PAIRS)]
     header = "pair_ID\tsentence_A\tsentence_B\tentailment_judgment"
