@@ -46,12 +46,19 @@ def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert done.stdout == expected
     code, out, err = run_here(["eval", model, tmp_path / "names.txt", "--json"], capsys)
     assert (code, json.loads(out)) == (0, {"f1": 100.0, "precision": 100.0, "recall": 100.0}), err
-    (tmp_path / "raw.txt").write_text("Ada lived in New York. Charles met Grace.")
+    text = "Hi!\nAda lived in New York. Charles met Grace."
+    (tmp_path / "raw.txt").write_text(text)
     code, out, err = run_here(["tag", model, tmp_path / "raw.txt", "--json"], capsys)
     assert code == 0, err
     sentences = [json.loads(line) for line in out.splitlines()]
-    assert [own["tokens"][0] for own in sentences] == ["Ada", "Charles"]
+    assert [(own["line"], own["tokens"][0]) for own in sentences] == [
+        (0, "Hi"),
+        (1, "Ada"),
+        (1, "Charles"),
+    ]
     for own in sentences:
+        line = text.splitlines()[own["line"]]
+        assert [line[start:end] for start, end in own["offsets"]] == own["tokens"]
         assert len(own["tags"]) == len(own["tokens"])
         for span in own["spans"]:
             assert own["tags"][span["start"]] == f"B-{span['label']}"
@@ -73,7 +80,8 @@ def test_texts_of_every_kind(
     expected = tag_objects(TaskPredictor.from_pretrained(model, device="cpu"), values)
     told = [["Hi", "there", "."], ["You", "too", "!"], [], ["Ada"]]
     assert [own["tokens"] for own in expected] == told
-    assert expected[2] == {"id": 5, "tokens": [], "tags": [], "spans": []}
+    assert expected[2] == {"id": 5, "tokens": [], "tags": [], "spans": [], "offsets": []}
+    assert expected[1]["offsets"] == [[10, 13], [14, 17], [17, 18]]  # in the whole text
     (tmp_path / "a.JSONL").write_bytes(lines)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines))
     (tmp_path / "a.txt").write_bytes(lines)
@@ -85,7 +93,8 @@ def test_texts_of_every_kind(
     both = run_here(["tag", model, tmp_path / "a.txt", "--tokenized", "--json-lines"], capsys)
     assert_one_line(*both, "leave out --tokenized")
     done = run_elmox("tag", model, "-", "--json-lines", stdin=b"{}\n")
-    assert done.stderr == "elmox: -, line 1: ner expects tokens: tokens is missing\n"
+    message = "elmox: -, line 1: the keys are missing, expected text or tokens\n"
+    assert done.stderr == message
     (tmp_path / "text.xz").write_bytes(lzma.compress(b"Ada slept\n\nParis\n"))
     code, out, err = run_here(["tag", model, tmp_path / "text.xz", "--json"], capsys)
     assert [json.loads(line)["tokens"] for line in out.splitlines()] == [

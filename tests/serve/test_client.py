@@ -80,7 +80,7 @@ def test_the_asynchronous_client(url: str, elmo: Elmo) -> None:
 def test_retries_respect_the_time_that_the_server_names(model: Path) -> None:
     """A queue that is full for most: every client is served in the end, none before Retry-After."""
     options = ["--max-tokens-per-request", 1600, "--max-tokens-per-text", 1600]
-    with running(model, *options, "--max-queue-tokens", 1600, "--no-access-log") as server:
+    with running(model, *options, "--max-queue-tokens", 1000, "--no-access-log") as server:
         with Client(server.url, timeout=PATIENCE, max_retries=0) as hasty:
             shapes: list[tuple[int, ...]] = []
             codes: list[str | None] = []

@@ -195,7 +195,7 @@ def test_slow_clients_neither_block_nor_stay(model: Path) -> None:
 def test_overload_is_refused_with_a_time_to_retry(model: Path) -> None:
     """A queue for one large request: others are refused after the delay, with Retry-After."""
     options = ["--max-tokens-per-request", 4000, "--max-tokens-per-text", 4000]
-    with running(model, *options, "--max-queue-tokens", 4000, "--no-access-log") as server:
+    with running(model, *options, "--max-queue-tokens", 1000, "--no-access-log") as server:
         url = f"{server.url}/v1/tokens"
         body = json.dumps({"input": [["cat"] * 3900], "layers": "all"})
         headers = {"content-type": "application/json"}

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import orjson
-from fastapi import Request
+from starlette.requests import Request
 
 from elmox.serve.limits import Limits
 from elmox.serve.refusals import ClientLeft, Refusal, too_large

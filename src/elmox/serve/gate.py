@@ -13,7 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmox.serve.logs import log
-from elmox.serve.record import RequestRecord, new_record
+from elmox.serve.record import CROWDED_KEY, RequestRecord, new_record
 from elmox.serve.refusals import ClientLeft, Refusal
 from elmox.serve.service import Service
 
@@ -59,6 +59,7 @@ class Gate:
                 self._check(scope)
                 await self._routes(scope, receive, note)
         except Refusal as refusal:
+            await refusal.delay(service.limits)
             await _refuse(refusal, record, scope, receive, note)
         except ClientLeft:
             record.status = CLIENT_LEFT
@@ -79,6 +80,10 @@ class Gate:
             )
         if not service.is_ready and path not in WITHOUT_MODELS:
             raise Refusal(503, "not_ready", "the models are still being loaded", retry_after=1)
+        if scope["method"] == "POST":  # before anything is read or parsed
+            if scope.get(CROWDED_KEY):
+                raise _too_many_connections(service.limits.max_connections)
+            service.admission.check(service.metrics.tokens_per_second)
 
     def _too_slow(self) -> Refusal:
         seconds = self._service.limits.request_seconds
@@ -93,7 +98,6 @@ class Gate:
 
     def _finish(self, record: RequestRecord, scope: Scope) -> None:
         service, seconds = self._service, time.perf_counter() - record.started
-        record.route = getattr(scope.get("route"), "path", record.route)
         if record.admitted_tokens:
             service.admission.release(record.admitted_tokens)
             service.metrics.queue_tokens.set(service.admission.num_tokens)
@@ -109,6 +113,17 @@ class Gate:
             metrics.inputs.labels(record.model).inc(record.num_inputs)
         if service.config.access_log and scope["path"] not in HEALTH:
             _log_request(record, scope, seconds)
+
+
+def _too_many_connections(maximum: int) -> Refusal:
+    return Refusal(
+        429,
+        "max_connections",
+        f"more than max_connections={maximum} connections are open: retry later",
+        limit={"name": "max_connections", "maximum": maximum, "given": None},
+        retry_after=1,
+        close=True,
+    )
 
 
 def _headers(message: Message, record: RequestRecord, close: bool) -> list[tuple[bytes, bytes]]:
