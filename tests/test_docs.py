@@ -16,13 +16,17 @@ import pytest
 from example_files import ROOT, write_example_files
 from http_server import running
 from shell import run_here
+from task_files import write_task_files
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from elmox.tasks.registry import TASKS
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tasks/*.md"))]
 TABLES = {"results.md"}  # pages of what a script has found: nothing to run
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 class Block(NamedTuple):
@@ -97,6 +101,7 @@ def without_blocks(page: Path) -> str:
 def folder(tmp_path: Path) -> Path:
     """The files that the pages speak of: one tiny random model in every container, and texts."""
     write_example_files(tmp_path)
+    write_task_files(tmp_path)
     return tmp_path
 
 
@@ -138,3 +143,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), f"{page.name} links to {link}, which does not exist"
         assert not anchor or anchor in headings(target), f"{page.name}: no such heading: {link}"
+
+
+def test_the_table_of_tasks_is_the_registry() -> None:
+    rows = [
+        f"| [`{task.name}`]({task.name}.md) | {task.summary} | {task.formats} | {task.score} |"
+        for task in TASKS.values()
+    ]
+    page = (DOCS / "tasks" / "index.md").read_text("utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| [`")]
+    assert table == rows
+    assert {path.stem for path in (DOCS / "tasks").glob("*.md")} == {"index", *TASKS}
