@@ -109,6 +109,20 @@ def test_log_prob_and_perplexity() -> None:
     assert alone.log_prob == -4.0
 
 
+def test_repr_of_results(elmo: Elmo) -> None:
+    (score,) = elmo.score([["The", "cat", "zebra"]])
+    figures = f"log_prob={score.log_prob:.2f}, perplexity={score.perplexity:.2f}"
+    assert repr(score) == f"SentenceScore('The cat zebra', {figures}, unknown=['zebra'])"
+    assert "unknown" not in repr(elmo.score([["The", "cat"]])[0])
+    evaluation = elmo.evaluate([["The", "cat"], ["The"]])
+    assert repr(evaluation).startswith(
+        f"Evaluation(perplexity={evaluation.perplexity:.2f} (forward"
+    )
+    assert repr(evaluation).endswith("3 words in 2 sentences, 0.0% unknown)")
+    first = elmo.predict("The ___ sat")[0]
+    assert repr(first) == f"Prediction({first.word!r}, {first.probability:.4f})"
+
+
 def test_scores_do_not_depend_on_the_batch(lm: TinyLm) -> None:
     elmo = lm.elmo()
     together = elmo.score(SENTENCES)
@@ -236,7 +250,7 @@ def test_unknown_words_do_not_hide_the_others(elmo: Elmo) -> None:
     assert {word for word, _ in found} == set(OURS[3:])
     assert [p for _, p in found] == pytest.approx([1 / 8] * 8)
     nothing = Softmax({"weight": torch.zeros(3, 6), "bias": torch.zeros(3)}, OURS[:3])
-    with pytest.raises(ElmoxError, match=r"no words but <S>, </S>, <UNK>: .*--new-vocab"):
+    with pytest.raises(ElmoxError, match=r"no words except <S>, </S>, <UNK>: .*new_vocab=True"):
         with_softmax(elmo, nothing).predict(["The", "___", "sat"])
 
 
@@ -367,9 +381,9 @@ def test_broken_directories(lm: TinyLm, tmp_path: Path, change: str, says: str) 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"position": 4}, "position 4 of a sentence of 3 words: expected 0 to 3"),
-        ({"position": -1}, "position -1"),
-        ({"position": 1, "k": 0}, "k=0"),
+        ({"position": 4}, "position=4 of a sentence of 3 words: expected 0 to 3"),
+        ({"position": -1}, "position=-1"),
+        ({"position": 1, "k": 0}, "k is 0"),
         ({"position": 1, "direction": "up"}, "direction='up'"),
         ({}, "no gap ___"),
     ],
@@ -384,13 +398,13 @@ def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
         elmo.predict("___ and ___")
     with pytest.raises(ElmoxError, match="no words"):
         elmo.evaluate([[], []])
-    with pytest.raises(ElmoxError, match="num_rows=0"):
+    with pytest.raises(ElmoxError, match="num_rows is 0"):
         elmo.evaluate([["a"]], num_rows=0)
     with pytest.raises(ElmoxError, match="batch_tokens is 0"):
         elmo.score([["a"]], batch_tokens=0)
     with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
         elmo.score([["a"], ["b", 3]])  # type: ignore[list-item]
-    with pytest.raises(ElmoxError, match=r"has no softmax.*softmax="):
+    with pytest.raises(ElmoxError, match=r"has no softmax.*with softmax and softmax_vocab"):
         Elmo.from_pretrained(lm.weights).predict("a ___")
     with pytest.raises(ElmoxError, match="softmax file and its vocabulary together"):
         Elmo.from_pretrained(lm.weights, softmax=lm.softmax)

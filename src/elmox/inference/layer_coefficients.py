@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 
 Layers: TypeAlias = str | int | Sequence[int]
 
@@ -46,13 +46,14 @@ def layer_coefficients(
             return _one_hot([num_layers - 1], num_layers), True
         if layers == "mix" or layers.startswith("mix:"):
             return mixes[_mix_name(layers, mixes)]()[None], True
-        raise ElmoxError(
-            f"layers={layers!r}: expected 'average', 'top', 'all', 'mix', a number or a list"
+        raise ArgumentError(
+            "{}: expected 'average', 'top', 'all', 'mix', a layer's index or several",
+            Argument("layers", layers),
         )
     if isinstance(layers, int):
         return _one_hot([layers], num_layers), True
     if not len(layers):
-        raise ElmoxError("layers=[]: name at least one layer")
+        raise ArgumentError("{}: expected at least one layer", Argument("layers", layers))
     return _one_hot(layers, num_layers), False
 
 
@@ -68,13 +69,15 @@ def _one_hot(numbers: Sequence[int], num_layers: int) -> NDArray[np.float32]:
 def _mix_name(layers: str, mixes: Mapping[str, object]) -> str:
     name = layers.removeprefix("mix").removeprefix(":")
     if not mixes:
-        raise ElmoxError(
-            "layers='mix': no mix is stored with this model; set one with set_mix(weights, gamma), "
-            "or use layers='average'"
+        raise ArgumentError(
+            "{}: no mix is stored with this model; set one with set_mix(weights, gamma), or use {}",
+            Argument("layers", layers),
+            Argument("layers", "average"),
         )
     if not name and len(mixes) == 1:
         return next(iter(mixes))
     if name not in mixes:
         problem = f"there is no mix {name!r}" if name else "several mixes are stored"
-        raise ElmoxError(f"{problem}: choose one as layers='mix:NAME' from {', '.join(mixes)}")
+        choice = Argument("layers", "mix:NAME")
+        raise ArgumentError("{}: choose one with {} from {}", problem, choice, ", ".join(mixes))
     return name
