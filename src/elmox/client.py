@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, T
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 
 if TYPE_CHECKING:
     import httpx
@@ -439,7 +439,7 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
-        raise ElmoxError("the client needs httpx: pip install 'elmox[client]'") from error
+        raise ElmoxError(f"the client needs httpx: {install_hint('client')}") from error
     return httpx
 
 

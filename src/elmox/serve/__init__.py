@@ -12,7 +12,7 @@
 
 from importlib.util import find_spec
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 
 PACKAGES = ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client")
 
@@ -21,4 +21,4 @@ def require_packages() -> None:
     """Raise an `ElmoxError` if a package of the extra `serve` is missing."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        raise ElmoxError(f"serving needs {', '.join(missing)}: pip install 'elmox[serve]'")
+        raise ElmoxError(f"serving needs {', '.join(missing)}: {install_hint('serve')}")
