@@ -45,13 +45,9 @@ def tagging(fitted: TaskPredictor, text: str, repeats: int) -> dict[str, Any]:
     """Words a second: the median, the slowest and the fastest of the repeats."""
 
     def run() -> int:
-        sentences = [
-            fitted.tokenize(sentence)
-            for line in text.splitlines()
-            for sentence in split_sentences(line)
-        ]
-        answers = fitted.tag(sentences)
-        return sum(len(answer["tags"]) for answer in answers)
+        lines = (split_sentences(line) for line in text.splitlines())
+        outputs = fitted.predict(sentence for line in lines for sentence in line)
+        return sum(len(output.to_dict()["tokens"]) for output in outputs)
 
     rates = []
     for _ in range(repeats + 1):
@@ -93,7 +89,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the results")
     arguments = parser.parse_args()
-    fitted = TaskPredictor.load(arguments.run / "model", device="cpu")
+    fitted = TaskPredictor.from_pretrained(arguments.run / "model", device="cpu")
     text = " ".join(running_english(arguments.text).split(" ")[: arguments.words])
     found = {
         "machine": machine_facts(fitted.model.device),

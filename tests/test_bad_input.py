@@ -170,7 +170,7 @@ ARGUMENTS = [
     (["out.hdf5", "--layers", "0,5"], ("layer 5", "0 to 2")),
     (["out.hdf5", "--layers", "--1"], ("--layers --1",)),
     (["out.hdf5", "--layers", "0,"], ("--layers 0,",)),
-    (["out.hdf5", "--layers", ""], ("--layers ''",)),
+    (["out.hdf5", "--layers", ""], ("''",)),
     (["out.hdf5", "--layers", "mix"], ("no mix", "average")),
     (["out.hdf5", "--layers", "mix:ner"], ("no mix", "average")),
     (["out.hdf5", "--state", "warm"], ("warm", "warm_up")),
@@ -234,7 +234,7 @@ def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
     [
         (["--text", "missing.txt"], "missing.txt"),
         (["--text", "latin-1.txt"], "latin-1.txt is not UTF-8"),
-        (["--text", "empty.txt"], "empty.txt holds no sentence"),
+        (["--text", "empty.txt"], "empty.txt contains no sentence"),
         (["missing.hdf5"], "missing.hdf5 does not exist"),
     ],
 )

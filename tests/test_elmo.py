@@ -270,7 +270,7 @@ def test_budgets_exist_for_every_device() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layers": "bottom"}, "expected 'average'"),
+        ({"layers": "bottom"}, "layers='bottom': expected average"),
         ({"layers": 3}, "layers 0 to 2"),
         ({"layers": [0, -4]}, "layer -4 does not exist"),
         ({"layers": []}, "at least one layer"),

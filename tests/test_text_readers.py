@@ -18,15 +18,14 @@ from elmox.io.text_files import COMPRESSIONS, open_bytes, open_text
 from elmox.probes.wsd.raganato import read_raganato
 from elmox.probes.wsd.semcor import read_semcor
 from elmox.probes.wsd.wordnet import read_sense_index
-from elmox.tasks.data.columns import read_columns
 from elmox.tasks.data.conll2012 import read_conll2012
 from elmox.tasks.data.word_vectors import read_word_vectors
-from elmox.tasks.entailment.sick import read_sick
-from elmox.tasks.entailment.snli import read_snli
+from elmox.tasks.entailment.readers import read_sick, read_snli
 from elmox.tasks.qa.squad import read_squad
 from elmox.tasks.qa.subjqa import read_subjqa
 from elmox.tasks.sentiment.trees import read_trees
 from elmox.tasks.srl.propbank import read_propbank
+from elmox.tasks.tagging.columns import read_columns
 from elmox.text.lines import read_lines
 from elmox.training.corpus.blocks import number_block
 from elmox.training.corpus.sources import find_sources, read_blocks

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from elmox.probes.bootstrap import Interval
 from elmox.tasks.base import Task
 from elmox.tasks.coref.metrics import score_document
-from elmox.tasks.metrics.accuracy import score_tags
 from elmox.tasks.metrics.tally import Tally
 from elmox.tasks.parsing.metrics import score_parse
 from elmox.tasks.srl.metrics import score_sentence
-from elmox.tasks.tagging.span_f1 import score_spans
+from elmox.tasks.tagging.metrics import score_spans, score_tags
 
 Counts: TypeAlias = list[list[float]]  # K numbers for each example
 Scorer: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # (..., K) -> (...)
@@ -109,7 +108,7 @@ def _divided(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[n
 
 def _words(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
     found = score_tags([example.tags], [answer])
-    return [found.num_right, found.num_all]
+    return [found.num_correct, found.num_all]
 
 
 def _spans(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
@@ -124,7 +123,7 @@ def _roles(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
 
 def _arcs(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
     found = score_parse(example, answer.heads, answer.deprels)
-    return [found.right_relations, found.num_words]
+    return [found.correct_relations, found.num_words]
 
 
 def _alone(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
@@ -135,11 +134,11 @@ def _alone(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
 def _entities(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
     found = score_document(example.clusters, answer)
     tallies = (found.muc, found.b_cubed, found.ceaf)
-    return [value for t in tallies for value in (t.right, t.predicted, t.found, t.gold)]
+    return [value for t in tallies for value in (t.correct, t.predicted, t.recalled, t.gold)]
 
 
 def _tally(found: Tally) -> list[float]:
-    return [found.right, found.predicted, found.gold]
+    return [found.correct, found.predicted, found.gold]
 
 
 _KINDS: dict[str, tuple[Callable[[Task[Any, Any], Any, Any], list[float]], Scorer]] = {

@@ -10,7 +10,8 @@ import torch
 from elmox.bench.machine import machine_facts
 from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, read_json
-from elmox.tasks.fit.session import SeedResult, TaskSession
+from elmox.tasks.fit.results import SeedResult
+from elmox.tasks.fit.session import TaskSession
 from tasks.counts import counts_of
 from tasks.minilm import MiniLmSession, minilm_folder
 from tasks.plan import COLUMNS, TASKS
@@ -40,7 +41,7 @@ def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
     }
     if fit.tested:
         examples = session.task.read(setup.files(fit.task).test)
-        answers = session.answers(model, examples)
+        answers = session.predict(model, examples)
         record["test"] = session.task.score(examples, answers)
         record["counts"] = counts_of(session.task, examples, answers)
     with atomic_write(fit.path(setup.work)) as temporary:

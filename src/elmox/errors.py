@@ -97,31 +97,20 @@ class OutputExists(ArgumentError):
         path: the existing file or directory.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Recommend another name or `force=True`."""
-        self.path = path
-        super().__init__(
-            "{} exists already: choose another name, or overwrite it with {}",
-            path,
-            Argument("force", True),
-        )
-
-
-class RunExists(ArgumentError):
-    """A directory holds a run already, and continuing it was not requested.
-
-    Attributes:
-        path: the directory.
-    """
+    _template = "{} exists already: choose another name, or overwrite it with {}"
+    _remedy = Argument("force", True)
 
     def __init__(self, path: Path) -> None:
-        """Recommend `resume=True` or another directory."""
+        """Name the path and the argument that permits its use."""
         self.path = path
-        super().__init__(
-            "{} holds a run already: continue it with {}, or choose another directory",
-            path,
-            Argument("resume", True),
-        )
+        super().__init__(self._template, path, self._remedy)
+
+
+class RunExists(OutputExists):
+    """A directory holds a run already, and continuing it was not requested."""
+
+    _template = "{} holds a run already: continue it with {}, or choose another directory"
+    _remedy = Argument("resume", True)
 
 
 class NothingHeldOut(ArgumentError):

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fits import fit_task
 from shell import environment
 from tagged_files import NAMES, write_columns
 
-from elmox.tasks.fit.session import fit_task
 from elmox.tasks.recipe import task_recipe
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tagger.py"

@@ -250,7 +250,7 @@ def test_unknown_words_do_not_hide_the_others(elmo: Elmo) -> None:
     assert {word for word, _ in found} == set(OURS[3:])
     assert [p for _, p in found] == pytest.approx([1 / 8] * 8)
     nothing = Softmax({"weight": torch.zeros(3, 6), "bias": torch.zeros(3)}, OURS[:3])
-    with pytest.raises(ElmoxError, match=r"no words except <S>, </S>, <UNK>: .*new_vocab=True"):
+    with pytest.raises(ElmoxError, match=r"has only <S>, </S>, <UNK>: .*new_vocab=True"):
         with_softmax(elmo, nothing).predict(["The", "___", "sat"])
 
 
@@ -404,7 +404,7 @@ def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
         elmo.score([["a"]], batch_tokens=0)
     with pytest.raises(ElmoxError, match="sentence 1 has the token 3"):
         elmo.score([["a"], ["b", 3]])  # type: ignore[list-item]
-    with pytest.raises(ElmoxError, match=r"has no softmax.*with softmax and softmax_vocab"):
+    with pytest.raises(ElmoxError, match=r"has no softmax.*by softmax and softmax_vocab"):
         Elmo.from_pretrained(lm.weights).predict("a ___")
     with pytest.raises(ElmoxError, match="softmax file and its vocabulary together"):
         Elmo.from_pretrained(lm.weights, softmax=lm.softmax)

@@ -125,7 +125,7 @@ def test_tags_without_trees(tmp_path: Path) -> None:
 def test_a_parser_refuses_cycles(tmp_path: Path) -> None:
     cycle = SAMPLE + "\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n"
     assert read(tmp_path, cycle)[-1].heads == (2, 1)
-    message = r"bank\.conllu, line 16: a sentence whose heads go round in a circle, expected a tree"
+    message = r"bank\.conllu, line 16: a sentence whose heads form a cycle, expected a tree"
     with pytest.raises(ElmoxError, match=message):
         find_task("parse").read(tmp_path / "bank.conllu")
 

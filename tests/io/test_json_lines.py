@@ -11,7 +11,7 @@ from tagged_files import NAMES, write_columns
 from elmox.errors import ElmoxError
 from elmox.io.json_lines import check_json_text
 from elmox.probes.wsd.semcor import read_semcor
-from elmox.tasks.entailment.snli import read_snli
+from elmox.tasks.entailment.readers import read_snli
 from elmox.tasks.qa.squad import read_squad
 from elmox.tasks.registry import find_task
 from elmox.tasks.srl.propbank import read_propbank

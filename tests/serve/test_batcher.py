@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from elmox.serve.batcher import Batch, Batcher
+from elmox.serve.record import Connection
 from elmox.serve.refusals import ClientLeft
 
 
@@ -85,13 +86,17 @@ def test_work_of_clients_that_left_is_not_computed() -> None:
 
     async def test(batcher: Batcher, batches: list[Batch]) -> None:
         double = Doubled()
-        left = asyncio.create_task(batcher.submit(double, [1], 1, is_abandoned=lambda: True))
+        connection = Connection()
+        left = asyncio.create_task(batcher.submit(double, [1], 1, connection))
         late = asyncio.create_task(batcher.submit(double, [2], 1))
         await asyncio.sleep(0)
         late.cancel()
+        connection.lose()
         assert await batcher.submit(double, [3], 1) == [6]
         with pytest.raises(ClientLeft):
             await left
+        with pytest.raises(ClientLeft):
+            await batcher.submit(double, [4], 1, connection)
         assert double.calls == [[3]]
 
     with_batcher(test)

@@ -43,9 +43,9 @@ def test_the_client_returns_what_the_library_returns(url: str, elmo: Elmo, tagge
         np.testing.assert_array_equal(cosines, elmo.similarity(together[:1], together[1:]))
         assert client.score(["The cat"])[0]["log_prob"] == elmo.score(["The cat"])[0].log_prob
         assert client.predict("The ___ .", k=2) == elmo.predict("The ___ .", k=2)
-        local = TaskPredictor.load(tagger, device="cpu")
+        local = TaskPredictor.from_pretrained(tagger, device="cpu")
         sentence = ["Ada", "met", "Grace"]
-        assert client.tag("ner", [sentence]) == [local.tag([sentence])]
+        assert client.tag("ner", [sentence]) == [local.predict_json({"tokens": sentence})]
         assert client.models() == ["english-small", "other"]
         assert client.info()["models"]["other"]["dim"] == 12
         with pytest.raises(ServerError) as refused:
@@ -80,7 +80,7 @@ def test_the_asynchronous_client(url: str, elmo: Elmo) -> None:
 def test_retries_respect_the_time_that_the_server_names(model: Path) -> None:
     """A queue that is full for most: every client is served in the end, none before Retry-After."""
     options = ["--max-tokens-per-request", 1600, "--max-tokens-per-text", 1600]
-    with running(model, *options, "--max-queue-tokens", 1600, "--no-access-log") as server:
+    with running(model, *options, "--max-queue-tokens", 1000, "--no-access-log") as server:
         with Client(server.url, timeout=PATIENCE, max_retries=0) as hasty:
             shapes: list[tuple[int, ...]] = []
             codes: list[str | None] = []

@@ -169,6 +169,17 @@ def test_sentences_of_running_text(url: str, elmo: Elmo) -> None:
         np.testing.assert_array_equal(np.array(item["embedding"], np.float32), vectors)
 
 
+def test_lines_are_streamed(server: HttpServer) -> None:
+    """Each text is a line, in order, whatever parts they are computed in."""
+    body = {"input": [["cat"] * (n % 19 + 1) for n in range(50)], "layers": "all"}
+    headers = {"accept": "application/x-ndjson"}
+    url = f"{server.url}/v1/tokens"
+    with httpx.stream("POST", url, json=body, headers=headers, timeout=PATIENCE) as response:
+        items = [json.loads(line) for line in response.iter_lines()]
+    assert [item["index"] for item in items] == list(range(50))
+    assert [item["shape"][1] for item in items] == [n % 19 + 1 for n in range(50)]
+
+
 def test_large_responses_are_written_in_parts(url: str, elmo: Elmo) -> None:
     """Fifty texts of ten tokens and all layers: the parts are one JSON object."""
     texts = [["cat"] * 10] * 50
@@ -213,7 +224,7 @@ def test_similarity(url: str, elmo: Elmo) -> None:
 
 def test_tag(url: str, tagger: Path) -> None:
     """A task model's predictions; a text of two sentences has two."""
-    local = TaskPredictor.load(tagger, device="cpu")
+    local = TaskPredictor.from_pretrained(tagger, device="cpu")
     inputs: list[Any] = [
         "Ada lived in London. Charles met Grace.",
         ["Grace", "met", "Ada"],
@@ -221,7 +232,7 @@ def test_tag(url: str, tagger: Path) -> None:
     ]
     data = answer(url, "/v1/tag/ner", input=inputs)["data"]
     objects = [{"text": inputs[0]}, {"tokens": inputs[1]}, inputs[2]]
-    assert [item["predictions"] for item in data] == [local.ask([own]) for own in objects]
+    assert [item["predictions"] for item in data] == [local.predict_json(own) for own in objects]
     assert [len(item["predictions"]) for item in data] == [2, 1, 1]
     assert data[2]["predictions"][0]["id"] == 7
     assert post(url, "/v1/tag/srl", input="a").status_code == 404

@@ -70,7 +70,7 @@ def call(folder: Path, *arguments: object) -> str:
 def write_layers_study(work: Path, picture: str = "<svg/>") -> None:
     """A study of parts of speech as if it had been made, in somebody's own folders."""
     from elmox.tasks.fit.ablation import Ablation, LearnedMix, Row, Variant
-    from elmox.tasks.fit.session import Results, SeedResult
+    from elmox.tasks.fit.results import Results, SeedResult
 
     seed = SeedResult(0, 1, {"accuracy": 90.0}, None, 60.0, "/home/me/runs/model")
     results = Results("pos", "accuracy", [seed], {"dev": 90.0}, {"dev": 0.0})

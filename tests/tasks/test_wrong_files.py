@@ -141,7 +141,7 @@ def test_matrix(task: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "kind", "says"),
     [
-        ("pos", "chunks", "train.txt: the tags spell spans, 'B-NP' among them"),
+        ("pos", "chunks", "train.txt: the tags mark spans, for example 'B-NP'"),
         ("ner", "tags", "tags.txt, sentence 1: the tag 'PRP' is not one of BIOUL"),
         ("pos", "treebank without comments", "train.tsv, line 1: this is a treebank in CoNLL-U"),
         ("ner", "litbank", "a_brat.conll, line 1: this is CoNLL-2012, expected columns"),

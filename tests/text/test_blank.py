@@ -48,7 +48,7 @@ def test_a_tokenizer_of_single_characters() -> None:
 
 @pytest.mark.parametrize("text", ["no gap", "a __ gap", "___ and ___"])
 def test_one_gap_is_needed(text: str) -> None:
-    message = r"the sentence has (no gap|2 gaps) ___: .* or give a position"
+    message = r"the sentence has (no gap|2 gaps) ___: .* or give position"
     with pytest.raises(ElmoxError, match=message):
         tokenize(text, "treebank")
     with pytest.raises(ElmoxError, match=message):

@@ -63,7 +63,7 @@ def command(
     }
     with resumable():
         ablation = ablate(
-            data.open_session(task, run),
+            data.open_session(task, recipe, run),
             recipe,
             study.value,
             out / "fits",

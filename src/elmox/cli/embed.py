@@ -36,8 +36,8 @@ def command(
     output: Annotated[
         Path,
         typer.Argument(
-            help="NAME.hdf5 (the layout of bilm-tf), NAME.parquet, or the name of a directory for "
-            "npy shards.",
+            help="NAME.hdf5 (the layout of bilm-tf), NAME.parquet, NAME.jsonl (with tokens and "
+            "character offsets), or the name of a directory for npy shards.",
         ),
     ],
     layers: LayersOption = "all",

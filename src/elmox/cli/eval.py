@@ -47,7 +47,7 @@ def command(
     from elmox.tasks.model import is_task_model
 
     if is_task_model(Path(model)):
-        if lines.tokenized or any(files.files().values()):
+        if lines.tokenized or any(files.arguments().values()):
             raise ElmoxError(
                 f"{model} is a fitted task model: only --elmo, --device, --threads, --quiet and "
                 "--json apply to it"
@@ -71,7 +71,7 @@ def command(
 
 def _evaluate_task(model: str, data: str, elmo: str | None, run: RunOptions) -> None:
     from elmox.io.text_files import STDIN
-    from elmox.tasks.metrics.shown import shown_score
+    from elmox.tasks.metrics.tally import format_score
     from elmox.tasks.predictor import TaskPredictor
 
     if data == STDIN:
@@ -79,8 +79,8 @@ def _evaluate_task(model: str, data: str, elmo: str | None, run: RunOptions) -> 
             f"{model} is a fitted task model: give a file of labeled data, not stdin, because the "
             "format is recognized by the file's name"
         )
-    scores = TaskPredictor.load(model, elmo=elmo, device=run.device).score(Path(data))
-    run.result(scores, (f"{name:<29}{shown_score(value)}" for name, value in scores.items()))
+    scores = TaskPredictor.from_pretrained(model, elmo=elmo, device=run.device).score(Path(data))
+    run.result(scores, (f"{name:<29}{format_score(value)}" for name, value in scores.items()))
 
 
 def _shown(name: str, value: Any) -> str:

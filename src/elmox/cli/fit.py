@@ -62,12 +62,11 @@ def command(
 ) -> None:
     """Fit a task model on labeled data.
 
-    Tasks: parts of speech (pos), names (ner), chunks, semantic roles (srl), dependencies (parse),
-    entailment (nli), sentiment (sst), question answering (qa), coreference (coref).
-
     ELMo's layers are computed once per file and cached. Only the mix and the task's own network are
     trained, unless --finetune is given. An interrupted fit continues when it is run again.
     """
+    from elmox.tasks.fit.api import fit
+
     if layers is not None and layers not in ("mix", "top") and not layers.isdecimal():
         raise ElmoxError(f"--layers {layers}: expected mix, top, or the index of a layer")
     recipe = data.read_recipe(
@@ -82,10 +81,17 @@ def command(
             "--elmo none: leave out --layers, --place and --lambda, which only apply to ELMo"
         )
     with resumable():
-        session = data.open_session(task, run)
-        scores = session.fit(recipe, out, num_seeds=data.seeds)
-    rows = []
-    for part, mean in scores.mean.items():
-        several = f" +- {scores.deviation[part]:.2f} over {data.seeds} seeds"
-        rows.append(f"{part} {scores.metric} {mean:.2f}{several if data.seeds > 1 else ''}")
-    run.result(asdict(scores), [*rows, f"model {scores.best.model}"])
+        results = fit(
+            task.value,
+            data.train,
+            data.dev,
+            data.test,
+            out=out,
+            recipe=recipe,
+            seeds=data.seeds,
+            device=run.device,
+            cache=data.cache,
+            log=run.log,
+            show_progress_bar=run.show_progress_bar,
+        )
+    run.result(asdict(results), [*results.summary(), f"model {results.model}"])

@@ -13,10 +13,10 @@ from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.tasks.predictor import Asked, TaskPredictor
+    from elmox.tasks.predictor import TaskInput, TaskPredictor
     from elmox.text.lines import LineFormat
 
-QUESTIONS_AT_ONCE = 1000
+INPUTS_AT_ONCE = 1000
 
 
 @verb(
@@ -60,39 +60,40 @@ def command(
             "(text) or tokens (tokens), leave out --tokenized"
         )
     check_text(text)
-    fitted = TaskPredictor.load(model, elmo=elmo, device=run.device)
+    predictor = TaskPredictor.from_pretrained(model, elmo=elmo, device=run.device)
     format: LineFormat = "jsonl" if json_lines else lines.line_format(text)
-    asked = _asked(fitted, text, format)
-    for chunk in iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), []):
-        for shown in fitted.shown(chunk):
-            if run.as_json or format == "jsonl" or not set(shown) <= {"tokens", "tags", "spans"}:
-                typer.echo(json.dumps(shown, ensure_ascii=False))
-            elif shown["tokens"]:  # in columns, an empty sentence is none
-                typer.echo(_columns(shown))
+    inputs = _inputs(predictor, text, format)
+    for chunk in iter(lambda: list(islice(inputs, INPUTS_AT_ONCE)), []):
+        for one, output in zip(chunk, predictor.predict_inputs(chunk), strict=True):
+            values = one.extra | output.to_dict()
+            if run.as_json or format == "jsonl" or "tags" not in values:
+                typer.echo(json.dumps(values, ensure_ascii=False))
+            elif values["tokens"]:  # columns have no empty sentences
+                typer.echo(_columns(values))
 
 
-def _asked(fitted: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["Asked"]:
-    """What a text asks."""
+def _inputs(predictor: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["TaskInput"]:
+    """Yield the inputs of a text."""
     from elmox.io.json_lines import parse_json_lines
     from elmox.io.text_files import STDIN
     from elmox.text.lines import read_lines, text_lines
 
-    task = fitted.task
+    task = predictor.task
     name = text
     if format != "jsonl":
-        lines = read_lines(text, format, fitted.tokenize)
-        questions = task.asks.of_lines(line.sentences for line in lines)
-        if questions is not None:
-            return (own for question in questions for own in fitted.asked(question))
-        keys = ", ".join((*task.asks.keys, *task.asks.beside))
-        wanted = f"{task.name} reads JSON lines (.jsonl) with {keys}"
+        lines = read_lines(text, format, predictor.tokenize)
+        inputs = task.input_format.from_lines(lines)
+        if inputs is not None:
+            return map(predictor.prepared, inputs)
+        keys = ", ".join((*task.input_format.text_keys, *task.input_format.required_keys))
+        expected = f"{task.name} reads JSON lines (.jsonl) with {keys}"
         if text != STDIN:
-            raise ElmoxError(f"{text}: {wanted}; if it holds such lines, give --json-lines")
-        name = f"stdin ({wanted})"
-    found = parse_json_lines(text_lines(text), name, fitted.asked)
-    return (own for several in found for own in several)
+            raise ElmoxError(f"{text}: {expected}; if it has such lines, give --json-lines")
+        name = f"stdin ({expected})"
+    parsed = parse_json_lines(text_lines(text), name, predictor.inputs)
+    return (one for several in parsed for one in several)
 
 
-def _columns(shown: dict[str, Any]) -> str:
-    rows: Iterator[tuple[str, str]] = zip(shown["tokens"], shown["tags"], strict=True)
+def _columns(values: dict[str, Any]) -> str:
+    rows: Iterator[tuple[str, str]] = zip(values["tokens"], values["tags"], strict=True)
     return "".join(f"{word}\t{tag}\n" for word, tag in rows)

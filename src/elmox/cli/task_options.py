@@ -11,27 +11,19 @@ import typer
 from elmox.cli.options import RunOptions, Settings
 from elmox.config import BUNDLED
 from elmox.errors import ElmoxError
+from elmox.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from elmox.tasks.fit.session import TaskSession
     from elmox.tasks.recipe import TaskRecipe
 
-
-class TaskName(StrEnum):
-    """A task that can be fitted."""
-
-    pos = "pos"
-    ner = "ner"
-    chunk = "chunk"
-    srl = "srl"
-    parse = "parse"
-    nli = "nli"
-    sst = "sst"
-    qa = "qa"
-    coref = "coref"
+    TaskName: TypeAlias = StrEnum
+else:
+    TaskName = StrEnum("TaskName", {name: name for name in TASKS})
 
 
-TaskArgument: TypeAlias = Annotated[TaskName, typer.Argument(help=f"One of {', '.join(TaskName)}.")]
+TASKS_HELP = ", ".join(f"{info.name} ({info.summary})" for info in TASKS.values())
+TaskArgument: TypeAlias = Annotated[TaskName, typer.Argument(help=f"One of {TASKS_HELP}.")]
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ class FitOptions:
         more = [setting("elmo", key, value) for key, value in values.items() if value is not None]
         return task_recipe(self.recipe, [*(self.settings or ()), *changes, *more])
 
-    def open_session(self, task: TaskName, run: RunOptions) -> "TaskSession":
+    def open_session(self, task: TaskName, recipe: "TaskRecipe", run: RunOptions) -> "TaskSession":
         """Read the task's files."""
         from elmox.tasks.fit.layers import cache_directory
         from elmox.tasks.fit.session import TaskSession
@@ -98,6 +90,7 @@ class FitOptions:
             self.train,
             self.dev,
             self.test,
+            head=recipe.head,
             device=run.device,
             cache=self.cache or cache_directory(),
             log=run.log,

@@ -105,8 +105,8 @@ def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageMod
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
     if stored is None or softmax is None:
         raise ArgumentError(
-            "{} has no softmax, so it cannot predict words: train one by fine-tuning, or give "
-            "AI2's softmax file with {} and {}",
+            "{} has no softmax, so it cannot predict words: train one by fine-tuning the model, or "
+            "give AI2's softmax file by {} and {}",
             checkpoint.description,
             Argument("softmax"),
             Argument("softmax_vocab"),
@@ -255,7 +255,7 @@ class LanguageModel:
         require_at_least(1, "k", k)
         if direction not in get_args(Direction):
             raise ArgumentError(
-                "{}: expected 'both', 'left' or 'right'", Argument("direction", direction)
+                "{}: expected both, left or right", Argument("direction", direction)
             )
         if direction != "left" and not self.reader.bilm.config.lstm.bidirectional:
             raise ArgumentError(
@@ -265,7 +265,7 @@ class LanguageModel:
             )
         if len(self.vocab) == len(SPECIAL_WORDS):
             raise ArgumentError(
-                "the model's vocabulary has no words except {}: fine-tune it with {}",
+                "the model's vocabulary has only {}: fine-tune the model with {}",
                 ", ".join(SPECIAL_WORDS),
                 Argument("new_vocab", True),
             )

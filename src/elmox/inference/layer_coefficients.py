@@ -47,7 +47,7 @@ def layer_coefficients(
         if layers == "mix" or layers.startswith("mix:"):
             return mixes[_mix_name(layers, mixes)]()[None], True
         raise ArgumentError(
-            "{}: expected 'average', 'top', 'all', 'mix', a layer's index or several",
+            "{}: expected average, top, all, mix, mix:NAME, one index or several",
             Argument("layers", layers),
         )
     if isinstance(layers, int):
@@ -70,7 +70,8 @@ def _mix_name(layers: str, mixes: Mapping[str, object]) -> str:
     name = layers.removeprefix("mix").removeprefix(":")
     if not mixes:
         raise ArgumentError(
-            "{}: no mix is stored with this model; set one with set_mix(weights, gamma), or use {}",
+            "{}: no mix is stored with this model; use {}, or store a mix with "
+            "Elmo.set_mix(weights, gamma)",
             Argument("layers", layers),
             Argument("layers", "average"),
         )
@@ -78,6 +79,10 @@ def _mix_name(layers: str, mixes: Mapping[str, object]) -> str:
         return next(iter(mixes))
     if name not in mixes:
         problem = f"there is no mix {name!r}" if name else "several mixes are stored"
-        choice = Argument("layers", "mix:NAME")
-        raise ArgumentError("{}: choose one with {} from {}", problem, choice, ", ".join(mixes))
+        raise ArgumentError(
+            "{}: choose one as {} from {}",
+            problem,
+            Argument("layers", "mix:NAME"),
+            ", ".join(mixes),
+        )
     return name

@@ -196,7 +196,10 @@ class _Search:
         self, elmo: Elmo, sentence: Sentence, position: int, layers: Layers, k: int, same_word: bool
     ) -> None:
         if not choose_layers(layers, elmo.num_layers, elmo.mixes).single:
-            raise ElmoxError(f"layers={layers!r}: expected one, such as 'top', 'average' or 1")
+            raise ArgumentError(
+                "{}: expected one vector per word, such as top, average or 1",
+                Argument("layers", layers),
+            )
         chunk_bytes = CHUNK_BYTES.get(elmo.device.type, CHUNK_BYTES["cpu"])
         self.chunk_tokens = max(1, chunk_bytes // (4 * elmo.dim))
         self.occurrences = _Nearest[Occurrence](k, key=lambda occurrence: occurrence[0])

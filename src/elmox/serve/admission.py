@@ -26,30 +26,40 @@ def check_tokens(limits: Limits, lengths: list[int]) -> int:
 
 
 class Admission:
-    """The tokens of accepted requests, which may not exceed a maximum."""
+    """The tokens of accepted requests: from a maximum on, further requests are refused."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self._maximum = limits.max_queue_tokens
         self.num_tokens = 0
 
-    def admit(self, num_tokens: int, tokens_per_second: float) -> None:
-        """Count a request's tokens, or refuse it with 429 if they do not fit.
+    def check(self, tokens_per_second: float) -> None:
+        """Refuse a request with 429 if the queue is full.
+
+        The size of the request does not matter, so that it need not be read to be refused.
 
         Args:
-            num_tokens: tokens of the request; whoever admits them releases them.
             tokens_per_second: recent speed, for the time after which a retry is sensible; 0 if
                 nothing has been computed yet.
         """
-        maximum = self._limits.max_queue_tokens
-        if self.num_tokens and self.num_tokens + num_tokens > maximum:
-            seconds = self.num_tokens / tokens_per_second if tokens_per_second else 1.0
-            raise Refusal(
-                429,
-                "max_queue_tokens",
-                f"{self.num_tokens} of {maximum} tokens are waiting already: retry later",
-                limit={"name": "max_queue_tokens", "maximum": maximum, "given": num_tokens},
-                retry_after=min(seconds, MAX_RETRY_AFTER),
-            )
+        if self.num_tokens < self._maximum:
+            return
+        seconds = self.num_tokens / tokens_per_second if tokens_per_second else 1.0
+        raise Refusal(
+            429,
+            "max_queue_tokens",
+            f"{self.num_tokens} tokens are waiting, at max_queue_tokens={self._maximum} requests "
+            "are refused: retry later",
+            limit={
+                "name": "max_queue_tokens",
+                "maximum": self._maximum,
+                "given": self.num_tokens,
+            },
+            retry_after=min(seconds, MAX_RETRY_AFTER),
+        )
+
+    def admit(self, num_tokens: int, tokens_per_second: float) -> None:
+        """Count the tokens of a request, which is refused if the queue is full."""
+        self.check(tokens_per_second)
         self.num_tokens += num_tokens
 
     def release(self, num_tokens: int) -> None:

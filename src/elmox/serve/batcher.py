@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from elmox.serve.record import Connection
 from elmox.serve.refusals import ClientLeft
 
 IDLE_PASSES = 3  # of the event loop: one reads a request, one starts its handler, one more to see
@@ -35,7 +36,6 @@ class Job:
     operation: Operation
     inputs: Sequence[Any]
     num_tokens: int
-    is_abandoned: Callable[[], bool]
     results: "asyncio.Future[list[Any]]"
     submitted: float = field(default_factory=time.perf_counter)
 
@@ -70,7 +70,7 @@ class Batcher:
         operation: Operation,
         inputs: Sequence[Any],
         num_tokens: int,
-        is_abandoned: Callable[[], bool] = lambda: False,
+        connection: Connection | None = None,
     ) -> list[Any]:
         """Wait for the results of some inputs, one each.
 
@@ -78,10 +78,17 @@ class Batcher:
             operation: the computation.
             inputs: what it reads.
             num_tokens: size of the work.
-            is_abandoned: whether nobody waits for the results any more; checked before computing.
+            connection: of the client; once it is lost, the inputs are not computed any more.
+
+        Raises:
+            ClientLeft: if the connection was lost before.
         """
         results: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Job(operation, inputs, num_tokens, is_abandoned, results))
+        if connection is not None:
+            if connection.is_lost:
+                raise ClientLeft
+            connection.results = results
+        self._waiting.append(Job(operation, inputs, num_tokens, results))
         self._num_submitted += 1
         self._arrived.set()
         return await results
@@ -111,11 +118,9 @@ class Batcher:
         left: list[Job] = []
         total = 0
         for job in self._waiting:
-            if job.results.done():  # cancelled: its time was up
+            if job.results.done():  # the client has left, or the time is up
                 continue
-            if job.is_abandoned():
-                job.results.set_exception(ClientLeft())
-            elif not taken or (
+            if not taken or (
                 job.operation == taken[0].operation and total + job.num_tokens <= self._batch_tokens
             ):
                 taken.append(job)

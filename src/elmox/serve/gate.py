@@ -13,8 +13,8 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmox.serve.logs import log
-from elmox.serve.record import RequestRecord, new_record
-from elmox.serve.refusals import ClientLeft, Refusal
+from elmox.serve.record import CROWDED_KEY, RequestRecord, new_record
+from elmox.serve.refusals import ClientLeft, Refusal, over_limit
 from elmox.serve.service import Service
 
 HEALTH = {"/livez", "/readyz"}
@@ -59,6 +59,7 @@ class Gate:
                 self._check(scope)
                 await self._routes(scope, receive, note)
         except Refusal as refusal:
+            await refusal.delay(service.limits)
             await _refuse(refusal, record, scope, receive, note)
         except ClientLeft:
             record.status = CLIENT_LEFT
@@ -66,7 +67,9 @@ class Gate:
             if record.status:  # a response that was begun is cut off, which the client notices
                 record.code = "request_seconds"
                 raise ConnectionAbortedError from None
-            await _refuse(self._too_slow(), record, scope, receive, note)
+            seconds = service.limits.request_seconds
+            too_slow = over_limit(503, "request_seconds", seconds, "the request took longer than")
+            await _refuse(too_slow, record, scope, receive, note)
 
     def _check(self, scope: Scope) -> None:
         """Refuse a request without a key, or before the models are loaded."""
@@ -79,21 +82,14 @@ class Gate:
             )
         if not service.is_ready and path not in WITHOUT_MODELS:
             raise Refusal(503, "not_ready", "the models are still being loaded", retry_after=1)
-
-    def _too_slow(self) -> Refusal:
-        seconds = self._service.limits.request_seconds
-        return Refusal(
-            503,
-            "request_seconds",
-            f"the request took longer than request_seconds={seconds:g}: retry later, or send less",
-            limit={"name": "request_seconds", "maximum": seconds, "given": None},
-            retry_after=1,
-            close=True,
-        )
+        if scope["method"] == "POST":  # before anything is read or parsed
+            if scope.get(CROWDED_KEY):
+                maximum = service.limits.max_connections
+                raise over_limit(429, "max_connections", maximum, "more connections are open than")
+            service.admission.check(service.metrics.tokens_per_second)
 
     def _finish(self, record: RequestRecord, scope: Scope) -> None:
         service, seconds = self._service, time.perf_counter() - record.started
-        record.route = getattr(scope.get("route"), "path", record.route)
         if record.admitted_tokens:
             service.admission.release(record.admitted_tokens)
             service.metrics.queue_tokens.set(service.admission.num_tokens)

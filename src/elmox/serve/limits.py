@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from elmox.errors import Argument, ArgumentError, require_at_least
+from elmox.errors import require_at_least
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,10 @@ class Limits:
         max_inputs: texts per request.
         max_tokens_per_text: tokens of each text.
         max_tokens_per_request: tokens of all texts of a request.
-        max_queue_tokens: tokens of all requests that were accepted and are not yet sent back.
+        max_queue_tokens: tokens of the requests that were accepted and are not yet sent back, at
+            which further requests are refused with 429.
         batch_tokens: tokens that are computed at a time, unless a single request has more.
-        max_connections: open connections per worker.
+        max_connections: open connections per worker, above which requests are refused with 429.
         request_seconds: time from a request's first line to the end of its response.
         receive_seconds: time in which a request's headers must arrive, and then its body.
         keep_alive_seconds: time after which an idle connection is closed.
@@ -31,9 +32,9 @@ class Limits:
     max_inputs: int = 1024
     max_tokens_per_text: int = 4096
     max_tokens_per_request: int = 16384
-    max_queue_tokens: int = 32768
+    max_queue_tokens: int = 16384
     batch_tokens: int = 4096
-    max_connections: int = 2048
+    max_connections: int = 4096
     request_seconds: float = 30.0
     receive_seconds: float = 10.0
     keep_alive_seconds: float = 30.0
@@ -45,9 +46,3 @@ class Limits:
         for field in fields(self):
             least = 0 if field.name.endswith("_seconds") else 1
             require_at_least(least, field.name, getattr(self, field.name))
-        if self.max_queue_tokens < self.max_tokens_per_request:
-            raise ArgumentError(
-                "{} is less than {}: the largest request must fit into the queue",
-                Argument("max_queue_tokens", self.max_queue_tokens),
-                Argument("max_tokens_per_request", self.max_tokens_per_request),
-            )

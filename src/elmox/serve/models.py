@@ -60,7 +60,7 @@ def load_models(config: ServeConfig) -> ModelTable:
     torch.set_num_threads(config.threads)
     models = {name: _load_model(name, path, config) for name, path in config.models.items()}
     taggers = {
-        name: TaskPredictor.load(path, device=config.device)
+        name: TaskPredictor.from_pretrained(path, device=config.device)
         for name, path in config.taggers.items()
     }
     return ModelTable(models, taggers)

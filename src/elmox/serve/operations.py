@@ -91,4 +91,4 @@ class Tag:
 
     def __call__(self, inputs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
         """Return the predictions for each input; a text of several sentences has several."""
-        return [self.tagger.ask([question]) for question in inputs]
+        return [self.tagger.predict_json(values) for values in inputs]

@@ -7,7 +7,7 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from elmox.serve.limits import Limits
-from elmox.serve.record import CONNECTION_KEY, Connection
+from elmox.serve.record import CONNECTION_KEY, CROWDED_KEY, Connection
 
 MAX_HEADER_BYTES = 64 * 2**10
 TOO_LARGE = (
@@ -22,6 +22,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, limits: Limits, **options: Any) -> None:
         super().__init__(**options)
         self._receive_seconds = limits.receive_seconds
+        self._max_connections = limits.max_connections
         self._connection = Connection()
         self._timer: TimerHandle | None = None
         self._header_bytes = 0
@@ -29,6 +30,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for the first request."""
         super().connection_made(transport)
+        if len(self.connections) > 2 * self._max_connections:
+            transport.abort()
         self._wait_for_headers()
 
     def data_received(self, data: bytes) -> None:
@@ -47,6 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         scope = cast(dict[str, Any], self.scope)
         scope[CONNECTION_KEY] = self._connection
+        scope[CROWDED_KEY] = len(self.connections) > self._max_connections
         self._wait_for_headers()
 
     def on_headers_complete(self) -> None:
@@ -56,7 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the client has left, so that its work is dropped."""
-        self._connection.is_lost = True
+        self._connection.lose()
         self._stop_waiting()
         super().connection_lost(exc)
 

@@ -4,12 +4,14 @@ The body is the one that OpenAI's clients expect, `{"error": {...}}`, with the b
 there is one.
 """
 
+import asyncio
 from typing import Any
 
 import orjson
 from starlette.responses import Response
 
 from elmox.errors import shortened
+from elmox.serve.limits import Limits
 
 
 class Refusal(Exception):
@@ -39,6 +41,11 @@ class Refusal(Exception):
         super().__init__(message)
         self.status, self.code, self.message, self.param = status, code, message, param
         self.limit, self.retry_after, self.close = limit, retry_after, close
+
+    async def delay(self, limits: Limits) -> None:
+        """Hold back a 429: sent at once, it would only bring the next attempt sooner."""
+        if self.status == 429:
+            await asyncio.sleep(limits.refusal_seconds)
 
     def response(self) -> Response:
         """Return the response to send."""
@@ -81,6 +88,18 @@ def too_large(name: str, given: int, maximum: int, unit: str, param: str | None 
         "is truncated",
         param=param,
         limit={"name": name, "maximum": maximum, "given": given},
+    )
+
+
+def over_limit(status: int, name: str, maximum: float, message: str) -> Refusal:
+    """Return a refusal for a limit that says nothing about the request itself: time, crowds."""
+    return Refusal(
+        status,
+        name,
+        f"{message} {name}={maximum:g}: retry later",
+        limit={"name": name, "maximum": maximum, "given": None},
+        retry_after=1,
+        close=True,
     )
 
 

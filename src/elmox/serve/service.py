@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from fastapi import Request
+from starlette.requests import Request
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
@@ -17,7 +17,7 @@ from elmox.serve.keys import KeyRing, read_keys
 from elmox.serve.metrics import Metrics
 from elmox.serve.models import LoadedModel, ModelTable, load_models
 from elmox.serve.operations import LayerKey, Sentence
-from elmox.serve.record import SCOPE_KEY, RequestRecord
+from elmox.serve.record import record_of
 from elmox.serve.refusals import Refusal, invalid
 from elmox.serve.schemas import Text
 from elmox.serve.texts import TokenizedText, tokenize_texts, tokenize_with_offsets
@@ -103,7 +103,7 @@ class Service:
         record = record_of(request)
         cost = num_tokens + 2 * len(inputs)
         try:
-            return await self.batcher.submit(operation, inputs, cost, record.is_abandoned)
+            return await self.batcher.submit(operation, inputs, cost, record.connection)
         except ElmoxError as error:
             raise Refusal(422, "invalid_value", str(error), param="input") from None
 
@@ -114,12 +114,6 @@ class Service:
         num_tokens = sum(map(len, sentences))
         self.admit(request, len(sentences), num_tokens)
         return await self.compute(request, operation, sentences, num_tokens)
-
-
-def record_of(request: Request) -> RequestRecord:
-    """Return the record of a request."""
-    record: RequestRecord = request.scope[SCOPE_KEY]
-    return record
 
 
 def layer_key(layers: str | int | list[int], elmo: Elmo) -> LayerKey:

@@ -57,8 +57,8 @@ class Worker:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # an address in a header is only a claim
                 backlog=BACKLOG,
-                limit_concurrency=limits.max_connections,
                 timeout_keep_alive=limits.keep_alive_seconds,  # type: ignore[arg-type]
                 timeout_graceful_shutdown=limits.drain_seconds,  # type: ignore[arg-type]
             )

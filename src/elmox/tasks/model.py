@@ -1,9 +1,9 @@
-"""A task's model: embedder and head, as it is fitted, stored and loaded again.
+"""A task's model: embedder and head, as it is fitted, stored and loaded.
 
-config.json        task, recipe, head, and which ELMo it was fitted with
-model.safetensors  the task's own weights; the biLM is not among them
-words.json         the words that it has vectors of its own for, in the order of their ids
-elmo/              the biLM, where it was learned with the task: a model directory like any other
+config.json        task, recipe, head, and the ELMo model it was fitted with
+model.safetensors  the task's weights, without the biLM
+words.json         the words that have vectors in the model, in the order of their ids
+elmo/              the biLM if it was fine-tuned with the task: a model directory
 """
 
 import json
@@ -36,9 +36,9 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WORDS_FILE = "words.json"
 ELMO_FOLDER = "elmo"
-SOME_NUMBERS = 100_000  # that a network may have beside its weights: masks, positions
+EXTRA_NUMBERS = 100_000  # that a network may have besides its weights: masks, positions
 
-MODEL = "model"  # what it is called in the folder of its fit
+MODEL = "model"  # its name in the folder of its fit
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class ElmoUsed:
     """The biLM whose layers the model reads, as it was before the fit."""
 
     shape: ElmoShape
-    digest: str  # of its weights: another one's layers mean nothing to the head
+    digest: str  # of its weights: the head cannot read another model's layers
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """A fitted model, but for words and weights."""
+    """A fitted model without words and weights."""
 
     task: str
     recipe: TaskRecipe
@@ -65,21 +65,21 @@ class ModelDescription:
 
 
 def is_task_model(path: Path) -> bool:
-    """Whether this is a directory that `write_model` made (or something meant to be one)."""
-    has_config = (path / CONFIG_FILE).is_file()  # a biLM's, perhaps, with fits below
+    """Return whether this is a directory that `write_model` wrote, or one that contains some."""
+    has_config = (path / CONFIG_FILE).is_file()  # perhaps of a biLM, with fits below it
     return _is_model(path) if has_config else bool(_models_below(path))
 
 
 def _is_model(path: Path) -> bool:
-    """By what its config says; other files may be missing."""
+    """Decide by the config alone; other files may be missing."""
     config = path / CONFIG_FILE
     return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
 
 
 def _models_below(path: Path) -> list[Path]:
-    """Those in the folder of a fit, or of one of its seeds."""
-    found = [path / MODEL, *sorted(path.glob(f"seed-*/{MODEL}"))]
-    return [own for own in found if _is_model(own)]
+    """Return the models in the folder of a fit, or of one of its seeds."""
+    candidates = [path / MODEL, *sorted(path.glob(f"seed-*/{MODEL}"))]
+    return [candidate for candidate in candidates if _is_model(candidate)]
 
 
 def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
@@ -89,9 +89,9 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
     if model.finetuned is not None:
         settings["finetuned"] = model.finetuned.elmo.digest()
     with atomic_directory(path) as new:
-        apart = model.bilm_weights().keys()
-        own = {name: part for name, part in model.state_dict().items() if name not in apart}
-        write_tensors(own, new / WEIGHTS_FILE)
+        bilm = model.bilm_weights().keys()
+        weights = {name: part for name, part in model.state_dict().items() if name not in bilm}
+        write_tensors(weights, new / WEIGHTS_FILE)
         if model.finetuned is not None:
             model.finetuned.elmo.save_pretrained(new / ELMO_FOLDER)
         (new / CONFIG_FILE).write_bytes(to_json(settings))
@@ -100,7 +100,7 @@ def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
 
 
 def read_model(path: Path) -> "TaskModel":
-    """Read what `write_model` wrote."""
+    """Read a model that `write_model` wrote."""
     if not _is_model(path):
         below = _models_below(path)
         advice = f"give {below[0]}" if below else "give a model directory that elmox fit has made"
@@ -115,10 +115,10 @@ def read_model(path: Path) -> "TaskModel":
     elmo = None
     if description.recipe.elmo.finetune:
         elmo = _read_elmo(path / ELMO_FOLDER, finetuned)
-    own = read_tensors(path / WEIGHTS_FILE)
-    numbers = sum(tensor.numel() for tensor in own.values())
+    weights = read_tensors(path / WEIGHTS_FILE)
+    num_numbers = sum(tensor.numel() for tensor in weights.values())
     try:
-        with _Bounded(2 * numbers + SOME_NUMBERS, str(path / CONFIG_FILE)):
+        with _Bounded(2 * num_numbers + EXTRA_NUMBERS, str(path / CONFIG_FILE)):
             model = TaskModel(description, words, elmo=elmo)
     except ElmoxError:
         raise
@@ -126,25 +126,25 @@ def read_model(path: Path) -> "TaskModel":
         raise ElmoxError(
             f"{path / CONFIG_FILE} does not describe a model of {description.task}: {error!r}"
         ) from error
-    model.load({**own, **model.bilm_weights()}, str(path / WEIGHTS_FILE))
+    model.load({**weights, **model.bilm_weights()}, str(path / WEIGHTS_FILE))
     return model.eval()
 
 
-def _read_elmo(path: Path, wanted: object) -> Elmo:
-    """The biLM that was learned with a task; `wanted` is its digest."""
+def _read_elmo(path: Path, digest: object) -> Elmo:
+    """Read the biLM that was fine-tuned with a task, and compare its digest."""
     if not path.is_dir():
         raise ElmoxError(f"{path} is missing, the biLM of the model: copy the model's whole folder")
     elmo = Elmo.from_pretrained(path, device="cpu")
-    if elmo.digest() != wanted:
+    if elmo.digest() != digest:
         raise ElmoxError(
-            f"{path} is not the biLM that was learned with this model: copy the model's whole "
+            f"{path} is not the biLM that was fine-tuned with this model: copy the model's whole "
             "folder"
         )
     return elmo
 
 
 class _Bounded(TorchFunctionMode):
-    """Networks made inside may have so many numbers in all, whatever a file declares."""
+    """A bound on the numbers of all networks made inside, whatever a file declares."""
 
     def __init__(self, most: int, source: str) -> None:
         super().__init__()
@@ -170,12 +170,12 @@ class _Bounded(TorchFunctionMode):
 
 
 class TaskModel(nn.Module):
-    """Embedder and head, and a biLM where that is learned too.
+    """Embedder and head, and the biLM if it is fine-tuned.
 
     Attributes:
-        description: all but words and weights.
-        words: that have vectors, learned or static.
-        finetuned: the biLM; None where ELMo's layers come with each batch, or there are none.
+        description: the model without words and weights.
+        words: the words with vectors, learned or static.
+        finetuned: the biLM; None if ELMo's layers come with each batch, or are not used.
     """
 
     def __init__(
@@ -185,14 +185,13 @@ class TaskModel(nn.Module):
         static: Tensor | None = None,
         elmo: Elmo | None = None,
     ) -> None:
-        """With fresh weights.
+        """Make a model with fresh weights.
 
         Args:
-            description: what to make.
-            words: that it has vectors for.
-            static: (number of static words, S); zeros, for stored ones to replace, where none are
-                given.
-            elmo: a biLM to learn with the task, where the recipe says so.
+            description: the model to make.
+            words: the words that have vectors.
+            static: (number of static words, S); None for zeros, which stored ones replace.
+            elmo: a biLM to fine-tune, if the recipe does that.
         """
         super().__init__()
         self.description = description
@@ -205,36 +204,35 @@ class TaskModel(nn.Module):
             static = torch.zeros(len(words.static), description.static_dim)
         self.embedder = Embedder(recipe.words, recipe.elmo, shape, len(words.learned), static)
         self.task = find_task(description.task)
-        self.head = self.task.head(description.head, self.embedder.widths)
+        self.head = self.task.build_head(description.head, self.embedder.widths)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     def loss(self, batch: TextBatch, examples: Sequence[Any]) -> Tensor:
-        """What is minimised, the mix's penalty included: ()."""
-        loss: Tensor = self.head.loss(self._embedded(batch), examples)  # type: ignore[operator]
+        """Return the loss to minimize, including the mix's penalty: ()."""
+        loss = self.head.loss(self._embedded(batch), examples)
         return loss + self.embedder.mix_penalty(self.description.recipe.elmo.penalty)
 
     @torch.no_grad()
-    def answers(self, batch: TextBatch, examples: Sequence[Any]) -> list[Any]:
-        """What the model says about each example."""
-        answers: list[Any] = self.head.answers(self._embedded(batch), examples)  # type: ignore[operator]
-        return answers
+    def predict(self, batch: TextBatch, examples: Sequence[Any]) -> list[Any]:
+        """Return a prediction for each example."""
+        return self.head.predict(self._embedded(batch), examples)
 
     def bilm_weights(self) -> dict[str, Tensor]:
-        """Those of all weights that are the biLM's, by their names here."""
+        """Return the weights that are the biLM's, by their names in this model."""
         if self.finetuned is None:
             return {}
-        found: dict[str, Tensor] = self.finetuned.state_dict(prefix="finetuned.")
-        return found
+        weights: dict[str, Tensor] = self.finetuned.state_dict(prefix="finetuned.")
+        return weights
 
     def load(self, tensors: dict[str, Tensor], source: str) -> None:
-        """Take over weights, each of which must fit."""
+        """Copy weights, whose names and shapes must all match."""
         expected = self.state_dict()
         wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
-            name for name, own in expected.items() if own.shape != tensors[name].shape
+            name for name, weight in expected.items() if weight.shape != tensors[name].shape
         )
         if wrong:
             raise ElmoxError(f"{source}: {', '.join(wrong)} missing, too many or of another shape")

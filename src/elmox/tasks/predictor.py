@@ -1,156 +1,207 @@
-"""A fitted model at work: on text without labels, and scored on text with them."""
+"""A fitted model in use: predictions for unlabeled text, and scores on labeled files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 from elmox.elmo import Elmo
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import resolve_device
-from elmox.tasks.base import check_scored
-from elmox.tasks.data.batches import TaskData, answers_to, distinct_sentences
-from elmox.tasks.data.texts import Sentence
+from elmox.tasks.base import TaskOutput
+from elmox.tasks.data.batches import TaskData, distinct_sentences, predict_all
+from elmox.tasks.data.input_formats import TokenizedInput
 from elmox.tasks.model import TaskModel, read_model
 from elmox.text.batches import in_chunks
 from elmox.text.tokenize import get_tokenizer
 
 WORDS_AT_ONCE = 2**15  # whose layers are held in memory
 
+Item: TypeAlias = str | Sequence[str] | Mapping[str, Any]  # a text, its tokens, or named texts
+
 
 @dataclass(frozen=True)
-class Asked:
-    """One question, as the task's model reads it.
+class TaskInput:
+    """One input, as the task's model reads it.
 
     Attributes:
-        others: what came with its texts, and goes back with the answer.
-        example: the task's.
+        example: the task's, without labels.
+        offsets: of the tokens in texts that were strings; see `TokenizedInput`.
+        extra: other keys of the input, which `elmox tag` copies to the output.
     """
 
-    others: dict[str, Any]
     example: Any
+    offsets: Mapping[str, Any]
+    extra: dict[str, Any]
 
 
 class TaskPredictor:
     """A fitted model with its biLM.
 
-        tagger = TaskPredictor.load("runs/ner/seed-0/model")
-        tagger.tag([["Ada", "Lovelace", "lived", "in", "London"]])
+        tagger = TaskPredictor.from_pretrained("runs/ner/seed-0/model")
+        tagger.predict("Ada Lovelace lived in London.").spans
 
     Attributes:
-        task: what it does.
-        tokenize: how it splits text: as its task's files were split, else as its biLM does.
+        task: what it predicts.
+        tokenize: how it splits text into tokens: as the task's files were split, otherwise as its
+            biLM does.
     """
 
     def __init__(self, model: TaskModel, elmo: Elmo | None) -> None:
-        """Put a model and its biLM together; both on the same device.
+        """Join a model and its biLM, which are on the same device.
 
         Args:
             model: the task's.
-            elmo: the biLM whose layers it reads; None where it has one of its own, or none.
+            elmo: the biLM whose layers it reads; None if the model contains its biLM or has none.
         """
         self.model, self.elmo = model.eval(), elmo
         self.task = model.task
         reader = elmo if model.finetuned is None else model.finetuned.elmo
         if self.task.tokenizer is not None:  # as the text that it was fitted on
             self.tokenize = get_tokenizer(self.task.tokenizer)
-        else:  # without a biLM there is none whose tokenizer would be the right one
+        else:  # without a biLM, any tokenizer is a guess
             self.tokenize = get_tokenizer("treebank") if reader is None else reader.tokenize
 
     @classmethod
-    def load(
+    def from_pretrained(
         cls, path: str | Path, *, elmo: str | Path | None = None, device: str | None = None
     ) -> "TaskPredictor":
-        """Load a model that `elmox fit` has made.
+        """Load a model that `elmox.fit` or `elmox fit` has made.
 
         Args:
             path: its directory.
-            elmo: where its biLM lies now, if not where it lay when the model was fitted.
-            device: cpu, cuda; a GPU if there is one by default.
+            elmo: path to its biLM, if it has moved since the model was fitted.
+            device: `cpu`, `cuda`; by default a GPU if there is one.
         """
-        where = resolve_device(device)
-        model = read_model(Path(path)).to(where)
-        recipe, wanted = model.description.recipe, model.description.elmo
-        if wanted is None or not recipe.elmo.is_frozen:
+        torch_device = resolve_device(device)
+        model = read_model(Path(path)).to(torch_device)
+        recipe, used = model.description.recipe, model.description.elmo
+        if used is None or not recipe.elmo.is_frozen:
             if elmo is not None:
-                has = "without ELMo" if wanted is None else "with a biLM that it holds itself"
-                raise ElmoxError(f"{path} was fitted {has}: leave {elmo} out")
+                how = "without ELMo" if used is None else "with a biLM that is saved with it"
+                raise ArgumentError(
+                    "{} was fitted {}: leave out {}", path, how, Argument("elmo", str(elmo))
+                )
             return cls(model, None)
-        found = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(where))
-        if found.digest() != wanted.digest:
-            raise ElmoxError(
-                f"{path} was fitted with another biLM than {elmo or recipe.elmo.model}: give the "
-                "one it was fitted with"
+        bilm = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(torch_device))
+        if bilm.digest() != used.digest:
+            raise ArgumentError(
+                "{} was fitted with another biLM than {}: give the one it was fitted with as {}",
+                path,
+                elmo or recipe.elmo.model,
+                Argument("elmo"),
             )
-        return cls(model, found)
+        return cls(model, bilm)
 
-    def tag(self, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-        """What the model says about each sentence."""
-        return self.ask([{"tokens": sentence} for sentence in sentences])
+    def __repr__(self) -> str:
+        description = self.model.description
+        labels = _listed(self.task.labels(description.head))
+        elmo, device = description.recipe.elmo.model, str(self.model.device)
+        return f"TaskPredictor({self.task.name}{labels}, elmo={elmo!r}, device={device!r})"
 
-    def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What the model says about each question, as `elmox tag` prints it.
+    @overload
+    def predict(self, texts: str | Mapping[str, Any]) -> TaskOutput: ...  # type: ignore[overload-overlap]
+    @overload
+    def predict(self, texts: Iterable[Item]) -> list[TaskOutput]: ...
+
+    def predict(
+        self, texts: str | Mapping[str, Any] | Iterable[Item]
+    ) -> TaskOutput | list[TaskOutput]:
+        """Return a prediction for each text.
 
         Args:
-            questions: with the texts that the task asks for (`questions.py`), as tokens or as
-                strings, which the tokenizer splits. Where the task is about sentences, each
-                sentence of a `text` has an answer of its own. Other keys come back with the answer.
+            texts: one text or several. A text is a string, which the tokenizer splits; a list of
+                tokens; or a mapping with the keys that `elmox tag` expects in JSON lines. A string
+                is one sentence, or one document if the task is about documents; for running text
+                of several sentences use `predict_document`.
+
+        Returns:
+            One `TaskOutput` per text, in order; a single one for a single string or mapping. Its
+            class depends on the task: see the task's page in the docs.
         """
-        return self.shown([own for question in questions for own in self.asked(question)])
+        if isinstance(texts, str | Mapping):
+            return self.predict_inputs([self._input(texts)])[0]
+        inputs = []
+        for index, text in enumerate(texts):
+            try:
+                inputs.append(self._input(text))
+            except ElmoxError as error:
+                raise ElmoxError(f"texts[{index}]: {error}") from None
+        return self.predict_inputs(inputs)
 
-    def asked(self, question: Mapping[str, Any]) -> list[Asked]:
-        """What a question asks, ready to be answered; an `ElmoxError` where it cannot be."""
-        asks = self.task.asks
-        texts = {*asks.keys, *asks.instead}
-        others = {key: value for key, value in question.items() if key not in texts}
+    def predict_document(self, text: str) -> list[TaskOutput]:
+        """Return the predictions for running text: one per sentence, or one for the document."""
+        return self.predict_inputs(self.inputs({"text": text}))
+
+    def predict_json(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what `elmox tag` prints for a JSON line: an object per sentence of a `text`.
+
+        Other keys of the line are copied to each of them.
+        """
+        inputs = self.inputs(values)
+        outputs = self.predict_inputs(inputs)
+        return [one.extra | output.to_dict() for one, output in zip(inputs, outputs, strict=True)]
+
+    def inputs(self, values: Mapping[str, Any]) -> list[TaskInput]:
+        """Return the inputs of a JSON line of `elmox tag`, one for each sentence of a `text`.
+
+        Raises:
+            ElmoxError: a key is missing or its value is malformed.
+        """
+        split = self.task.input_format.split_mapping(values, self.tokenize)
+        return [self.prepared(tokenized) for tokenized in split]
+
+    def prepared(self, tokenized: TokenizedInput) -> TaskInput:
+        """Return a tokenized input as the task's model reads it."""
+        input_format, values = self.task.input_format, tokenized.values
+        keys = {*input_format.text_keys, *input_format.alternative_keys}
+        extra = {key: value for key, value in values.items() if key not in keys}
+        example = self.task.example_from_input({**values, "strings": tokenized.strings})
+        return TaskInput(example, tokenized.offsets, extra)
+
+    def predict_inputs(self, inputs: Sequence[TaskInput]) -> list[TaskOutput]:
+        """Return a prediction for each input."""
+        predictions = self.predict_examples([one.example for one in inputs])
         return [
-            Asked(others, self.task.unlabeled(self._tokenized(own)))
-            for own in asks.of_object(question)
+            self.task.format_prediction(one.example, prediction, one.offsets)
+            for one, prediction in zip(inputs, predictions, strict=True)
         ]
 
-    def shown(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
-        """The answers, as `elmox tag` prints them."""
-        found = self.answers([own.example for own in asked])
-        return [
-            own.others | self.task.show(own.example, answer)
-            for own, answer in zip(asked, found, strict=True)
-        ]
+    def predict_examples(self, examples: Sequence[Any]) -> list[Any]:
+        """Return the network's prediction for each of the task's examples; labels are not used."""
+        empty = self.task.empty_prediction()
+        if empty is None:
+            return self._predict(examples)
+        predictions = iter(self._predict([e for e in examples if self._num_words(e)]))
+        return [next(predictions) if self._num_words(e) else empty for e in examples]
 
-    def _tokenized(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """The same with its texts split into tokens."""
-        asks = self.task.asks
-        values = dict(question)
-        values["strings"] = {key: own for key, own in question.items() if isinstance(own, str)}
-        for key in asks.keys:
-            if key not in values:
-                wanted = ", ".join(asks.keys)
-                raise ElmoxError(f"{self.task.name} asks for {wanted}: {key} is missing")
-            values[key] = asks.split(key, values[key], self.tokenize)
-        return values
+    def score(self, path: str | Path) -> dict[str, float]:
+        """Return the task's official scores on a file of labeled data."""
+        settings = self.task.parse_settings(self.model.description.recipe.head)
+        examples = self.task.read(Path(path), settings)
+        self.task.check_scorable(examples, settings, str(path))
+        return self.task.score(examples, self.predict_examples(examples))
 
-    def answers(self, examples: Sequence[Any]) -> list[Any]:
-        """What the model says about each example, whose labels it does not look at."""
-        nothing = self.task.without_words()
-        if nothing is None:
-            return self._read(examples)
-        found = iter(self._read([own for own in examples if self._num_words(own)]))
-        return [next(found) if self._num_words(own) else nothing for own in examples]
+    def _input(self, text: Item) -> TaskInput:
+        """Return one input, however it is given."""
+        if not isinstance(text, Mapping):
+            text = {"text" if isinstance(text, str) else "tokens": text}
+        return self.prepared(self.task.input_format.from_mapping(text, self.tokenize))
 
-    def _read(self, examples: Sequence[Any]) -> list[Any]:
-        """The same, of examples that the model can read."""
-        found: list[Any] = []
+    def _predict(self, examples: Sequence[Any]) -> list[Any]:
+        """Return predictions for examples that the network can read."""
+        predictions: list[Any] = []
         for chunk in in_chunks(examples, self._num_words, WORDS_AT_ONCE):
-            sentences = [list(own) for own in distinct_sentences(self.task, chunk)]
-            elmo = self.elmo
-            layers = None if elmo is None else elmo.encode_tokens(sentences, layers="all")
-            found += answers_to(self.model, TaskData(self.model, chunk, layers))
-        return found
+            sentences = [list(sentence) for sentence in distinct_sentences(self.task, chunk)]
+            layers = None if self.elmo is None else self.elmo.encode_tokens(sentences, layers="all")
+            predictions += predict_all(self.model, TaskData(self.model, chunk, layers))
+        return predictions
 
     def _num_words(self, example: Any) -> int:
         return sum(map(len, self.task.sentences(example)))
 
-    def score(self, path: Path) -> dict[str, float]:
-        """The task's official scores on a file of labeled data."""
-        examples = self.task.read(path)
-        check_scored(self.task, examples, self.model.description.recipe.head, str(path))
-        return self.task.score(examples, self.answers(examples))
+
+def _listed(labels: Sequence[str], most: int = 6) -> str:
+    """Return the first labels and the number of the others, as part of a repr."""
+    others = f", and {len(labels) - most} others" if len(labels) > most else ""
+    return f", labels=[{', '.join(labels[:most])}{others}]" if labels else ""

@@ -1,6 +1,6 @@
-"""A task's recipe: which ELMo goes in where, the other inputs, the head, and how all is fitted.
+"""A task's recipe: how ELMo is used, the other inputs, the head, and the training.
 
-What a head can be told is the task's own business (`head`).
+The settings of a head are the task's (`[head]`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,10 @@ from elmox.io.settings import above, at_least, change_setting, rate, read_settin
 from elmox.recipes import find_recipe
 
 NO_ELMO = "none"
-NUM_SEEDS = 2**32  # that there are, from 0 on
+NUM_SEEDS = 2**32  # seeds are 0 to NUM_SEEDS - 1
 
 Place: TypeAlias = Literal["input", "middle", "output", "both"]
+Changes: TypeAlias = Mapping[str, Any] | Sequence[str]  # {"fit.lr": 0.1} or ["fit.lr=0.1"]
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,20 @@ class ElmoRecipe:
     """ELMo's part of the input.
 
     Attributes:
-        model: any model that `Elmo.from_pretrained` takes; `none` for a baseline without ELMo.
-        layers: `mix`, gamma times a learned mix of all; `top`; or one layer's number (0 is the
-            token layer, which knows no context).
-        place: `input`, beside the word vectors; `output`, beside what the task's RNN made of them;
+        model: any model that `Elmo.from_pretrained` loads; `none` for a baseline without ELMo.
+        layers: `mix`, gamma times a learned mix of all layers; `top`; or one layer's number (0 is
+            the token layer, which has no context).
+        place: `input`, next to the word vectors; `output`, next to the output of the task's RNN;
             `both`; `middle`, after the first of several RNN layers (TagLM, Peters et al. 2017).
         dropout: on the mixed vectors.
-        penalty: lambda, the weight of the mix's L2 penalty, which draws it to the plain average.
-        layer_norm: bring each layer's vectors to mean 0 and variance 1 before they are mixed, word
-            by word. Else a layer of large numbers is most of a mix that has learned little yet.
-        mix_rate: how many times the task's rate the mix's weights and gamma have. AdamW moves each
-            by about its rate an update, however large it is, and these are far larger than a
-            network's weights: where updates are few, they stay about where they began.
-        finetune: learn the whole biLM with the task.
-        lr: AdamW's rate for the biLM then; it changes as that of the task's own weights does.
+        penalty: lambda, the weight of the mix's L2 penalty, which pulls it to the plain average.
+        layer_norm: normalize each layer's vectors to mean 0 and variance 1 before mixing, word by
+            word. Otherwise a layer of large numbers dominates a mix with little training.
+        mix_rate: learning rate of the mix's weights and gamma, as a multiple of the task's. AdamW
+            moves each of them by about its rate per update, however large they are, and they are
+            far larger than a network's weights: with few updates they would hardly change.
+        finetune: train the whole biLM with the task.
+        lr: learning rate of the biLM then; it follows the schedule of the task's.
     """
 
     model: str = BUNDLED
@@ -69,23 +70,23 @@ class ElmoRecipe:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether there is one that stays as it is, whose layers can be kept."""
+        """Whether there is an ELMo whose weights do not change, so that layers can be cached."""
         return self.is_used and not self.finetune
 
 
 @dataclass(frozen=True)
 class WordsRecipe:
-    """The input that is learned with the task: word vectors and a character CNN.
+    """The inputs that are trained with the task: word vectors and a character CNN.
 
     Attributes:
         dim: width of a word's learned vector; 0 for none.
-        min_count: words that the training text has less often have none.
-        vectors: a file of static vectors beside these, in GloVe's or word2vec's text format; they
-            stay as they are.
-        most_vectors: how many of them, from the first line on.
-        filters: of the character CNN; 0 for none.
+        min_count: words that are rarer in the training text have no vector.
+        vectors: a file of static vectors to add, in GloVe's or word2vec's text format; they are not
+            trained.
+        most_vectors: number of vectors to read, from the first line on.
+        filters: filters of the character CNN; 0 for none.
         char_dim: width of a character's vector.
-        width: characters that a filter sees.
+        width: characters that a filter covers.
         dropout: on words and characters together.
     """
 
@@ -110,20 +111,20 @@ class WordsRecipe:
 
 @dataclass(frozen=True)
 class FitRecipe:
-    """How the task's own weights are found.
+    """How the task's weights are trained.
 
     Attributes:
-        batch_size: examples of an update.
-        least_updates: of an epoch. Where the data is small, an epoch reads it several times: else
-            patience would end before anything could be learned.
-        epochs: how many, at most.
-        patience: epochs without a better score on the dev data after which fitting ends.
-        lr: AdamW's rate; halved after every `patience // 2` epochs without a better score.
-        decay: let it fall instead, by as much after each epoch, as if to 0 after the last. Where it
-            is known how many epochs do, fewer do. Patience may still end it before.
+        batch_size: examples per update.
+        least_updates: updates per epoch, at least. Small data is read several times per epoch:
+            otherwise patience would end before anything is learned.
+        epochs: number of epochs, at most.
+        patience: epochs without a better dev score after which training ends.
+        lr: AdamW's learning rate; halved after every `patience // 2` epochs without a better score.
+        decay: decrease it linearly instead, after each epoch, to 0 after the last. With a known
+            number of epochs, fewer are enough. Patience may still end training earlier.
         weight_decay: AdamW's.
-        clip_norm: the gradient's norm is cut to this; 0 for no clipping.
-        seed: of everything that is drawn.
+        clip_norm: the largest norm of the gradient; 0 for no clipping.
+        seed: of everything random.
     """
 
     batch_size: int = 32
@@ -163,42 +164,54 @@ class TaskRecipe:
         rate("fit.lr times elmo.mix_rate", self.fit.lr * self.elmo.mix_rate)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON and TOML know it."""
+        """Return the recipe as JSON and TOML store it."""
         return asdict(self)
 
     def with_seed(self, seed: int) -> "TaskRecipe":
-        """The same, everything drawn by another seed."""
+        """Return the recipe with another seed."""
         return replace(self, fit=replace(self.fit, seed=seed))
 
 
 def by_name(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The settings of a recipe's sections by their whole names, such as elmo.place."""
-    return {f"{name}.{key}": own for name, part in sections.items() for key, own in part.items()}
+    """Return the settings of a recipe's sections by their whole names, such as elmo.place."""
+    return {
+        f"{section}.{key}": value
+        for section, settings in sections.items()
+        for key, value in settings.items()
+    }
 
 
-def task_recipe(recipe: str | Path | None = None, changes: Sequence[str] = ()) -> TaskRecipe:
-    """Return a recipe with some settings changed.
+def task_recipe(recipe: str | Path | None = None, changes: Changes = ()) -> TaskRecipe:
+    """Return a recipe with changes applied.
 
     Args:
-        recipe: the path of a TOML file, or the name of a task's recipe that comes with elmox:
-            "pos". None for the defaults.
-        changes: of the form `section.key=value`.
+        recipe: the path of a TOML file, or the name of a task whose recipe comes with elmox: "pos".
+            None for the defaults.
+        changes: settings to change.
     """
     path = None if recipe is None else find_recipe(recipe, task=True)
     values: dict[str, Any] = {} if path is None else read_settings(path)
-    for change in changes:
-        change_setting(values, change)
-    return recipe_from_dict(values, "the recipe" if path is None else str(path))
+    return _with_changes(values, changes, "the recipe" if path is None else str(path))
 
 
-def changed(recipe: TaskRecipe, changes: Sequence[str]) -> TaskRecipe:
-    """A recipe with some settings changed."""
-    values = recipe.to_dict()
-    for change in changes:
-        change_setting(values, change)
-    return recipe_from_dict(values, "the recipe")
+def changed(recipe: TaskRecipe, changes: Changes) -> TaskRecipe:
+    """Return a recipe with changes applied."""
+    return _with_changes(recipe.to_dict(), changes, "the recipe")
 
 
 def recipe_from_dict(values: Mapping[str, Any], source: str) -> TaskRecipe:
-    """Check untrusted values and make the recipe."""
+    """Check untrusted values and return them as a recipe."""
     return validated(TaskRecipe, values, source)
+
+
+def _with_changes(values: dict[str, Any], changes: Changes, source: str) -> TaskRecipe:
+    if isinstance(changes, Mapping):
+        for name, value in changes.items():
+            section, dot, key = name.partition(".")
+            if not dot or not section or not key:
+                raise ElmoxError(f"setting {name!r}: expected section.key, as in a recipe")
+            values[section] = {**values.get(section, {}), key: value}
+    else:
+        for change in changes:
+            change_setting(values, change)
+    return recipe_from_dict(values, source)

@@ -7,7 +7,7 @@ does: `I buy a ___.`, `(___)`, `___'s`.
 import re
 from collections.abc import Callable, Sequence
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.text.offsets import token_offsets
 
 BLANK = "___"
@@ -50,4 +50,6 @@ def tokenize_with_blank(text: str, tokenize: Callable[[str], list[str]]) -> list
 def _require_one(num_blanks: int) -> None:
     if num_blanks != 1:
         gaps = f"{num_blanks} gaps {BLANK}" if num_blanks else f"no gap {BLANK}"
-        raise ElmoxError(f"the sentence has {gaps}: mark one word with it, or give a position")
+        raise ArgumentError(
+            "the sentence has {}: mark one word with it, or give {}", gaps, Argument("position")
+        )

@@ -6,13 +6,13 @@
 | tokenized | one sentence, its tokens separated by white space (bilm-tf's habit) |
 | jsonl | `{"tokens": [...]}`, one sentence, or `{"text": "..."}`, running text |
 
-Other keys of a JSON line are ignored. Every line becomes one entry, an empty line an empty one, so
-that a line's number is its key. Files may be compressed.
+Other keys of a JSON line are kept in `Line.extra`. Every line becomes one entry, an empty line an
+empty one, so that a line's number is its key. Files may be compressed.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
@@ -33,10 +33,12 @@ class Line:
     Attributes:
         sentences: the tokens of each sentence.
         text: the text that the tokens come from; None for a JSON line with `tokens`.
+        extra: the other keys of a JSON line, `text` included.
     """
 
     sentences: list[list[str]]
     text: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def num_tokens(self) -> int:
@@ -106,12 +108,13 @@ def _json(line: str, tokenize: Tokenize, path: str, number: int) -> Line:
         raise ElmoxError(f"{where}: not JSON ({error})") from error
     values = values if isinstance(values, dict) else {}
     tokens, text = values.get("tokens"), values.get("text")
+    extra = {key: value for key, value in values.items() if key != "tokens"}
     try:
         check_json_text(line, text if tokens is None else tokens)
     except ElmoxError as error:
         raise ElmoxError(f"{where}: {error}") from None
     if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-        return Line([tokens] if tokens else [])
+        return Line([tokens] if tokens else [], extra=extra)
     if tokens is None and isinstance(text, str):
-        return _raw(text, tokenize, path, number)
+        return replace(_raw(text, tokenize, path, number), extra=extra)
     raise ElmoxError(f'{where}: expected {{"tokens": ["...", ...]}} or {{"text": "..."}}')

@@ -9,7 +9,7 @@ so that an interrupted run continues where its last closed part ended.
 import hashlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +31,9 @@ from elmox.text.inputs import Text
 from elmox.text.lines import Line
 from elmox.vectors.files import VectorWriter, open_writer
 from elmox.vectors.inputs import FileInput, Input, SentenceInput
+from elmox.vectors.jsonl import line_record
 from elmox.vectors.layout import Array, DType, Layout
-from elmox.vectors.parts import PART_BYTES, Entry
+from elmox.vectors.parts import NO_RECORD, PART_BYTES, Entry
 
 CHUNK_BYTES = 2**25  # float32 vectors held at a time
 CHUNK_BYTES_CUDA = 2**29  # bytes in the file; twice as many are held, to keep a GPU busy
@@ -99,7 +100,9 @@ def embed_file(
         elmo: the model.
         source: a text file, a .jsonl file, or - for stdin, which cannot be resumed. Files may be
             compressed.
-        output: a .hdf5 or .parquet file, or a directory for npy shards.
+        output: a .hdf5, .parquet or .jsonl file, or a directory for npy shards. JSON lines have
+            tokens and character offsets next to the vectors, but `open_vectors` does not read
+            them, and a finished file is not recognized: the same call raises an error.
         layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
         dtype: data type on disk.
         tokenized: lines are sentences of tokens with white space between them. By default they are
@@ -146,7 +149,7 @@ def embed_sentences(
         elmo: the model.
         sentences: strings, which the model's own tokenizer splits, or lists of tokens, which are
             taken as they are. Every string is one sentence.
-        output: a .hdf5 or .parquet file, or a directory for npy shards.
+        output: a .hdf5, .parquet or .jsonl file, or a directory for npy shards.
         layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
         dtype: data type on disk.
         force: replace an existing output, and discard an unfinished one of another job.
@@ -197,7 +200,8 @@ def _embed_lines(elmo: Elmo, input: Input, output: str | Path, options: "_Option
             weights_fixed(),
         ):
             for chunk in _chunks(lines, embedding.chunk_tokens):
-                tokens = embedding.embed(chunk, writer, background, num_again)
+                first = num_lines - num_again
+                tokens = embedding.embed(chunk, first, num_again, writer, background)
                 progress.update(tokens)
                 num_tokens += tokens
                 num_lines += len(chunk) - num_again
@@ -223,6 +227,17 @@ def _entries_of_last_chunk(lengths: Iterable[int], max_tokens: int) -> int:
     for chunk in in_chunks(iter(lengths), lambda length: length + 1, max_tokens):
         num_entries, num_tokens = len(chunk), sum(chunk)
     return 0 if num_tokens > max_tokens else num_entries
+
+
+def _records(lines: Sequence[Line], first: int) -> list[bytes]:
+    """Return the record of each line; `first` is the index of the first one."""
+    records = []
+    for index, line in enumerate(lines, start=first):
+        try:
+            records.append(line_record(line))
+        except ElmoxError as error:
+            raise ElmoxError(f"line {index + 1}: {error}") from error
+    return records
 
 
 def _fetch(rows: Tensor, check: Callable[[Tensor], None] | None) -> Callable[[], Array]:
@@ -275,9 +290,21 @@ class _Embedding:
             self.chunk_tokens = max(1, CHUNK_BYTES // (4 * layout.row_values))
 
     def embed(
-        self, chunk: list[Line], writer: VectorWriter, background: Background, num_done: int
+        self,
+        chunk: list[Line],
+        first: int,
+        num_done: int,
+        writer: VectorWriter,
+        background: Background,
     ) -> int:
         """Embed lines and start writing them, except the first `num_done`.
+
+        Args:
+            chunk: the lines.
+            first: the index of the first of them.
+            num_done: number of lines that are embedded but not written.
+            writer: the output.
+            background: writes while the next chunk is embedded.
 
         Returns:
             The number of tokens of the lines that are written.
@@ -285,14 +312,21 @@ class _Embedding:
         lengths = np.array([line.num_tokens for line in chunk])
         if num_done == len(chunk):
             return 0
+        new, new_lengths = chunk[num_done:], lengths[num_done:]
         if lengths[0] > self.chunk_tokens:
             background.wait()
-            self._embed_large(chunk[0], writer.reserve(int(lengths[0])))
+            records = _records(new, first) if writer.needs_records else [NO_RECORD]
+            self._embed_large(chunk[0], writer.reserve(int(lengths[0]), records[0]))
         else:
             rows = self._start([sentence for line in chunk for sentence in line.sentences])
-            first = int(lengths[:num_done].sum())
-            background.submit(lambda: writer.append_rows(rows()[first:], lengths[num_done:]))
-        return int(lengths[num_done:].sum())
+            start = int(lengths[:num_done].sum())
+
+            def write() -> None:
+                records = _records(new, first + num_done) if writer.needs_records else None
+                writer.append_rows(rows()[start:], new_lengths, records)
+
+            background.submit(write)
+        return int(new_lengths.sum())
 
     def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
         """Start to embed sentences; the returned function waits for their rows, (tokens, K, D)."""

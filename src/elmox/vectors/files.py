@@ -2,17 +2,18 @@
 
 `open_writer` returns a `VectorWriter` that streams entries into parts next to the output and
 creates the output at the very end. Killed at any moment, the same job continues from its last
-closed part and ends with the same content. `open_vectors` reads all formats lazily, by index:
+closed part and ends with the same content. `open_vectors` reads lazily, by index:
 
     hdf5      datasets "0", "1", ... as bilm-tf writes them        out.hdf5, out.h5
     parquet   a row per entry (needs pyarrow)                      out.parquet
     npy       a directory of shards with an index, memory-mapped   out
+    jsonl     a JSON object per entry, written but not read        out.jsonl, out.ndjson
 """
 
 import json
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -23,20 +24,30 @@ from numpy.typing import NDArray
 from elmox.errors import ElmoxError
 from elmox.io.files import writing
 from elmox.io.inputs import require_regular
+from elmox.io.json_lines import is_json_lines
 from elmox.io.temporary import remove
-from elmox.vectors import hdf5, npy, parquet
+from elmox.vectors import hdf5, jsonl, npy, parquet
 from elmox.vectors.layout import Array, Layout, Source
-from elmox.vectors.parts import PART_BYTES, Entry, Parts
+from elmox.vectors.parts import NO_RECORD, PART_BYTES, Entry, Parts
 from elmox.vectors.workspace import Workspace, workspace_of
 
-Format = Literal["hdf5", "npy", "parquet"]
+Format = Literal["hdf5", "npy", "parquet", "jsonl"]
 
-_SUFFIXES: dict[str, Format] = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", "": "npy"}
+_SUFFIXES: dict[str, Format] = {
+    ".hdf5": "hdf5",
+    ".h5": "hdf5",
+    ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    "": "npy",
+}
 _JOIN: dict[Format, Callable[[Parts, dict[str, Any], Path], None]] = {
     "hdf5": hdf5.join,
     "npy": npy.join,
     "parquet": parquet.join,
+    "jsonl": jsonl.join,
 }
+_WITH_RECORDS: set[Format] = {"jsonl"}
 _SOURCE: dict[Format, Callable[[Path], Source]] = {
     "hdf5": hdf5.Hdf5Source,
     "npy": npy.NpySource,
@@ -54,8 +65,8 @@ def format_of(path: str | os.PathLike[str]) -> Format:
     if path.is_dir():
         return "npy"
     raise ElmoxError(
-        f"{path}: {suffix!r} is not a format of vectors: use .hdf5, .h5 or .parquet, or a name "
-        "without suffix for a directory of npy shards"
+        f"{path}: {suffix!r} is not a format of vectors: use .hdf5, .h5, .parquet or .jsonl, or a "
+        "name without suffix for a directory of npy shards"
     )
 
 
@@ -144,6 +155,11 @@ def _detect(path: Path) -> Format:
         hint = f": it is unfinished in {partial}, run the same job again to finish it"
         raise ElmoxError(f"{path}: no such file or directory{hint if partial.exists() else ''}")
     require_regular(path)
+    if is_json_lines(path):
+        raise ElmoxError(
+            f"{path}: vectors as JSON lines are read with json.loads, line by line: expected HDF5, "
+            "parquet or a directory of npy shards"
+        )
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -168,6 +184,7 @@ class VectorWriter:
     Attributes:
         num_done: number of entries that earlier runs left in closed parts; continue from there.
         was_complete: whether an earlier run has finished the output.
+        needs_records: whether the format stores the record of each entry.
     """
 
     def __init__(
@@ -184,13 +201,16 @@ class VectorWriter:
         self._about = about
         self._workspace = workspace
         self.was_complete = workspace.is_published
+        self.needs_records = format in _WITH_RECORDS
         self._parts: Parts | None = None
         if workspace.num_entries is not None:  # only the last step is missing
             self.num_done = workspace.num_entries
             return
         try:
             with writing(self._workspace.directory, resumable=True):
-                self._parts = Parts(self._workspace.directory, layout, part_bytes)
+                self._parts = Parts(
+                    self._workspace.directory, layout, part_bytes, with_records=self.needs_records
+                )
         except BaseException:
             self.close()
             raise
@@ -206,42 +226,47 @@ class VectorWriter:
         for index in self._parts.indexes() if self._parts is not None else ():
             yield from index[:, 2].tolist()
 
-    def append(self, vectors: Array) -> None:
+    def append(self, vectors: Array, record: bytes = NO_RECORD) -> None:
         """Write the next entry, (L+1, T, D) or (T, D); T may be 0."""
         num_tokens = vectors.shape[-2] if vectors.ndim >= 2 else -1
         if vectors.shape != self._layout.shape(num_tokens):
             expected = (*self._layout.row_shape[:-1], "T", self._layout.dim)
             raise ElmoxError(f"an entry of shape {vectors.shape}: expected {expected}")
-        entry = self.reserve(num_tokens)
+        entry = self.reserve(num_tokens, record)
         for window in entry.windows():
             entry[..., window, :] = vectors[..., window, :]
 
-    def append_rows(self, rows: Array, lengths: NDArray[np.int64]) -> None:
+    def append_rows(
+        self, rows: Array, lengths: NDArray[np.int64], records: Sequence[bytes] | None = None
+    ) -> None:
         """Write the next entries all at once.
 
         Args:
             rows: their tokens end to end, as on disk: (tokens, L+1, D) or (tokens, D), of the
                 layout's dtype.
             lengths: tokens of each entry.
+            records: a JSON object of each entry, for formats that need it.
         """
         start = 0
         while len(lengths):
-            run, count = self._open_parts().reserve_run(lengths)
+            run, count = self._open_parts().reserve_run(lengths, records)
             run.write_rows(0, rows[start : start + run.num_tokens])
             start += run.num_tokens
             lengths = lengths[count:]
+            records = None if records is None else records[count:]
 
-    def reserve(self, num_tokens: int) -> Entry:
+    def reserve(self, num_tokens: int, record: bytes = NO_RECORD) -> Entry:
         """Reserve space for the next entry, which may be larger than memory.
 
         Args:
             num_tokens: T.
+            record: a JSON object of the entry, for formats that need it.
 
         Returns:
             An entry of zeros, to be assigned like an array of shape (L+1, T, D) or (T, D), in
             windows and in any order, before the next entry: `entry[:, a:b, :512] = forward`.
         """
-        return self._open_parts().reserve(num_tokens)
+        return self._open_parts().reserve(num_tokens, record)
 
     def finish(self) -> None:
         """Create the output and remove the parts."""

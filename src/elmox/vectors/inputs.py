@@ -111,10 +111,10 @@ class SentenceInput:
         """Return the sentences as lines of one sentence, without the first `skip`."""
         for row, sentence in islice(enumerate(self._sentences), skip, None):
             if isinstance(sentence, str):
-                tokens = self._tokenize(sentence)
+                tokens, text = self._tokenize(sentence), sentence
             else:
-                tokens = list(checked_tokens(row, sentence))
-            yield Line([tokens] if tokens else [])
+                tokens, text = list(checked_tokens(row, sentence)), None
+            yield Line([tokens] if tokens else [], text)
 
 
 def _new_digest() -> "hashlib.blake2b":

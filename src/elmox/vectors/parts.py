@@ -2,8 +2,9 @@
 
 A part is a plain `.npy` file (`shards/shard-00000.npy`: the tokens of consecutive entries, see
 `layout`) and its index (`index/shard-00000.npy`: one row of shard, first token and number of tokens
-per entry). The index is written first and the shard is renamed last, so a part is closed exactly
-when its shard has its final name. Other files that a crash leaves are ignored and written again.
+per entry). A format may also need a record per entry, a line of JSON (`records/shard-00000.jsonl`).
+The shard is renamed last, so a part is closed exactly when its shard has its final name. Other
+files that a crash leaves are ignored and written again.
 
 The entries alone decide where a part ends. An interrupted run therefore leaves the same parts as an
 undisturbed one, and the shards can be the final output without changes.
@@ -16,7 +17,7 @@ import io
 import operator
 import os
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import EllipsisType
@@ -36,6 +37,7 @@ Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 PART_BYTES = 64 << 20
 PART_ENTRIES = 1 << 16  # bounds the index of a part of empty lines
 WINDOW_BYTES = 4 << 20
+NO_RECORD = b"{}"
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
@@ -49,6 +51,11 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 def shard_name(number: int) -> str:
     """Return the file name of a shard and of its index."""
     return f"shard-{number:05d}.npy"
+
+
+def record_name(number: int) -> str:
+    """Return the file name of a shard's records."""
+    return f"shard-{number:05d}.jsonl"
 
 
 class Entry:
@@ -147,35 +154,55 @@ class Parts:
         shards: the directory of the closed parts' vectors.
     """
 
-    def __init__(self, directory: Path, layout: Layout, part_bytes: int = PART_BYTES) -> None:
-        """Read the index of the closed parts in `directory`, which no other process uses."""
+    def __init__(
+        self,
+        directory: Path,
+        layout: Layout,
+        part_bytes: int = PART_BYTES,
+        *,
+        with_records: bool = False,
+    ) -> None:
+        """Read the index of the closed parts in `directory`, which no other process uses.
+
+        Args:
+            directory: the directory of the parts.
+            layout: shape and dtype of the entries.
+            part_bytes: a part is closed when its vectors have reached this size.
+            with_records: whether every entry has a record.
+        """
         self.layout = layout
         self.shards = directory / "shards"
         self._indexes = directory / "index"
+        self._records = directory / "records" if with_records else None
         self._directory = directory
         self._part_bytes = part_bytes
         self._closing = Background()
         self._file: io.FileIO | None  # the open part
+        self._record_file: io.BufferedWriter | None  # its records
         self._lengths: array[int]  # the number of tokens of each of its entries
         self._rows: int  # the number of tokens of all of them
         self._open_next()
         self._header = len(npy_header(layout.numpy_dtype, (0, *layout.row_shape)))
         self.num_closed = self.num_entries = self.num_tokens = 0
-        for folder in (self.shards, self._indexes):
-            folder.mkdir(exist_ok=True)
+        for folder in (self.shards, self._indexes, self._records):
+            if folder is not None:
+                folder.mkdir(exist_ok=True)
         while (self.shards / shard_name(self.num_closed)).exists():
             self._count(np.load(self._indexes / shard_name(self.num_closed)))
 
-    def reserve(self, num_tokens: int) -> Entry:
+    def reserve(self, num_tokens: int, record: bytes = NO_RECORD) -> Entry:
         """Return space for the next entry, to be filled before the next call."""
         self._make_room()
-        return self._reserve([num_tokens], num_tokens)
+        return self._reserve([num_tokens], num_tokens, [record])
 
-    def reserve_run(self, lengths: NDArray[np.int64]) -> tuple[Entry, int]:
+    def reserve_run(
+        self, lengths: NDArray[np.int64], records: Sequence[bytes] | None = None
+    ) -> tuple[Entry, int]:
         """Return space for those of the next entries that belong into the same part.
 
         Args:
             lengths: number of tokens of each of the next entries; at least one.
+            records: the record of each, if they have any.
 
         Returns:
             Their concatenated rows as one entry, to be filled before the next call, and the number
@@ -187,7 +214,8 @@ class Parts:
         ends = np.cumsum(lengths)
         count = int(np.searchsorted(ends, full)) + 1
         count = min(count, len(lengths), PART_ENTRIES - len(self._lengths))
-        return self._reserve(lengths[:count], int(ends[count - 1])), count
+        records = [NO_RECORD] * count if records is None else records[:count]
+        return self._reserve(lengths[:count], int(ends[count - 1]), records), count
 
     def seal(self) -> None:
         """Close the open part, if there is one; after this, all parts survive a crash."""
@@ -197,14 +225,23 @@ class Parts:
     def discard(self) -> None:
         """Discard the open part, once those before it are closed."""
         self._closing.stop()
-        if self._file is not None:
-            self._file.close()
+        for file in (self._file, self._record_file):
+            if file is not None:
+                file.close()
         self._open_next()
 
     def indexes(self) -> Iterator[Array]:
         """Yield the index of each closed part: (number of entries, 3) integers."""
         for number in range(self.num_closed):
             yield np.load(self._indexes / shard_name(number))
+
+    def records(self) -> Iterator[bytes]:
+        """Yield the record of each entry of the closed parts."""
+        assert self._records is not None
+        for number in range(self.num_closed):
+            with (self._records / record_name(number)).open("rb") as file:
+                for line in file:
+                    yield line.rstrip(b"\n")
 
     def __iter__(self) -> Iterator[Entry]:
         """Iterate over the entries of the closed parts; each is valid until the next one."""
@@ -235,17 +272,26 @@ class Parts:
         index[:, 0] = self.num_closed
         index[:, 2] = self._lengths
         index[1:, 1] = np.cumsum(index[:-1, 2])
-        self._closing.submit(partial(self._close, self._file, shard_name(self.num_closed), index))
+        files = (self._file, self._record_file)
+        self._closing.submit(partial(self._close, *files, self.num_closed, index))
         self._open_next()
         self._count(index)
 
-    def _close(self, file: io.FileIO, name: str, index: Array) -> None:
+    def _close(
+        self, file: io.FileIO, records: io.BufferedWriter | None, number: int, index: Array
+    ) -> None:
         """Flush a part to the disk and give it its final name."""
-        open_path = Path(str(file.name))
+        open_path, name = Path(str(file.name)), shard_name(number)
         num_tokens = int(index[:, 2].sum())
         header = npy_header(self.layout.numpy_dtype, (num_tokens, *self.layout.row_shape))
         assert len(header) == self._header
         with writing(open_path, resumable=True):
+            if records is not None and self._records is not None:
+                with records:
+                    records.flush()
+                    os.fsync(records.fileno())
+                Path(records.name).replace(self._records / record_name(number))
+                sync_directory(self._records)
             with file:
                 file.seek(0)
                 file.write(header)
@@ -259,15 +305,20 @@ class Parts:
     def _open_next(self) -> None:
         """Start a part; its file is created with its first entry."""
         self._file = None
+        self._record_file = None
         self._lengths = array("q")
         self._rows = 0
 
-    def _reserve(self, lengths: Iterable[int], num_tokens: int) -> Entry:
+    def _reserve(self, lengths: Iterable[int], num_tokens: int, records: Iterable[bytes]) -> Entry:
         """Return space in the open part for entries of these lengths, `num_tokens` in total."""
         open_path = self._directory / f"open-{self.num_closed:05d}.npy"
         with writing(open_path, resumable=True):
             if self._file is None:
                 self._file = io.FileIO(open_path, "w+")
+            if self._records is not None:
+                if self._record_file is None:
+                    self._record_file = open_path.with_suffix(".jsonl").open("wb")
+                self._record_file.writelines(record + b"\n" for record in records)
             offset = self._header + self._rows * self.layout.row_bytes
             self._file.truncate(offset + num_tokens * self.layout.row_bytes)
         self._lengths.extend(lengths)

@@ -1,7 +1,7 @@
 """The directory `OUTPUT.partial`, in which an output is written until it is complete.
 
-    job.json   the job, and the number of entries once the result is complete
-    open-*.npy, shards/, index/   the parts (see `parts`)
+    job.json   the job; once the result is complete, its number of entries and its stamp
+    open-*, shards/, index/, records/   the parts (see `parts`)
     joined     the result as one file; for npy, `shards` itself is the result
     replaced   an old output that is being removed, if the file system cannot exchange two names
 
@@ -9,10 +9,12 @@
 
     no num_entries                           continue from the parts, and join them again
     num_entries, and the result is here      rename the result
-    an output with this job's identity       the result was renamed; remove this directory
+    an output with its identity or stamp     the result was renamed; remove this directory
 
-An output stores the identity of its job, so that a finished job is recognized. That holds also if
-it has replaced another output, which then has the result's name in this directory.
+An output stores the identity of its job, so that a finished job is recognized, except in formats
+without metadata: there a run recognizes only, by its stamp, an output that has just been renamed.
+That holds also if it has replaced another output, which then has the result's name in this
+directory.
 """
 
 import hashlib
@@ -123,7 +125,7 @@ class Workspace:
     def complete(self, num_entries: int) -> None:
         """Record that the result is complete."""
         with writing(self.directory, resumable=True):
-            self._write_record(self._job, num_entries)
+            self._write_record(self._job, num_entries, _stamp(self.result))
         self.num_entries = num_entries
 
     def publish(self) -> None:
@@ -154,13 +156,16 @@ class Workspace:
 
     def _take_up(self) -> None:
         """Bring the directory into one of the states in the module's docstring, for this job."""
-        stored, num_entries = self._read_record()
+        stored, num_entries, stamp = self._read_record()
         replaced = self.directory / "replaced"
         if os.path.lexists(replaced) and not os.path.lexists(self.output):
             replaced.rename(self.output)
         is_complete = stored == self._job and num_entries is not None
         may_be_published = is_complete or (not self._force and stored in (None, self._job))
         if may_be_published and self._find_published():
+            return
+        if is_complete and stamp is not None and stamp == _stamp(self.output):
+            self.is_published, self.num_entries = True, num_entries
             return
         if is_complete:
             if self.result.exists():
@@ -178,9 +183,9 @@ class Workspace:
             )
         if stored != self._job:
             # First no job: a crash during `_clear` must not leave old parts under the new job.
-            self._write_record(None, None)
+            self._write_record(None)
             self._clear()
-            self._write_record(self._job, None)
+            self._write_record(self._job)
 
     def _find_published(self) -> bool:
         """Return whether the output exists and is this job's."""
@@ -192,8 +197,8 @@ class Workspace:
             self.num_entries = meta["num_entries"]
         return self.is_published
 
-    def _read_record(self) -> tuple[dict[str, Any] | None, int | None]:
-        """Return the directory's job, if any, and the number of entries of a complete result."""
+    def _read_record(self) -> tuple[dict[str, Any] | None, int | None, list[int] | None]:
+        """Return the job, if any, and number of entries and stamp of a complete result."""
         if not self._record_path.exists():
             foreign = [p.name for p in self.directory.iterdir() if not is_leftover(p.name)]
             if foreign:
@@ -201,17 +206,24 @@ class Workspace:
                     f"{self.directory} is needed for the unfinished output, but holds "
                     f"{foreign[0]!r}, which elmox did not write: move it away"
                 )
-            return None, None
+            return None, None, None
         try:
             record = json.loads(self._record_path.read_bytes())
-            return cast(dict[str, Any] | None, record["job"]), record["num_entries"]
+            job = cast(dict[str, Any] | None, record["job"])
+            return job, record["num_entries"], record.get("stamp")
         except (ValueError, KeyError, TypeError) as error:
             raise ElmoxError(
                 f"{self._record_path} is damaged ({error}): delete the directory"
             ) from error
 
-    def _write_record(self, job: Mapping[str, Any] | None, num_entries: int | None) -> None:
-        text = json.dumps({"job": job, "num_entries": num_entries}, indent=2)
+    def _write_record(
+        self,
+        job: Mapping[str, Any] | None,
+        num_entries: int | None = None,
+        stamp: list[int] | None = None,
+    ) -> None:
+        record = {"job": job, "num_entries": num_entries, "stamp": stamp}
+        text = json.dumps(record, indent=2)
         write_whole(self._record_path, [text.encode()])
 
     def _clear(self) -> None:
@@ -219,6 +231,14 @@ class Workspace:
         for path in self.directory.iterdir():
             if path != self._record_path:
                 remove(path)
+
+
+def _stamp(path: Path) -> list[int] | None:
+    """Return numbers of a file that a rename keeps, and a copy or a change does not."""
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _digest(job: Mapping[str, Any]) -> str:

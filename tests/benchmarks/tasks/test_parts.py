@@ -72,9 +72,9 @@ def test_counts_add_up_to_the_score() -> None:
     """`counts_of` refuses counts whose sum has another score than the task gives."""
     from tasks.counts import counts_of
 
-    from elmox.tasks.data.columns import TaggedSentence
-    from elmox.tasks.parsing.task import Parse
-    from elmox.tasks.sentiment.task import Opinion
+    from elmox.tasks.parsing.network import Parse
+    from elmox.tasks.sentiment.network import Opinion
+    from elmox.tasks.tagging.columns import TaggedSentence
 
     names = [
         TaggedSentence(("Ada", "met", "Bo"), ("B-PER", "O", "B-PER")),
@@ -99,8 +99,7 @@ def test_counts_add_up_to_the_score() -> None:
 def test_counts_of_roles_and_entities() -> None:
     from tasks.counts import counts_of
 
-    from elmox.tasks.coref.task import Coreference
-    from elmox.tasks.data.documents import Document
+    from elmox.tasks.coref.documents import Document
     from elmox.tasks.data.propositions import RoleSentence
 
     args = (Argument("ARG0", 0, 1), Argument("V", 1, 2), Argument("ARG1", 2, 3))
@@ -110,7 +109,7 @@ def test_counts_of_roles_and_entities() -> None:
 
     first, second, third = (Mention(i, i + 1) for i in range(3))
     document = Document((("a", "b", "c"),), ((first, second, third),))
-    (found,) = counts_of(Coreference(), [document], [((first, second),)])
+    (found,) = counts_of(find_task("coref"), [document], [((first, second),)])
     assert found[:4] == [1, 1, 1, 2]  # MUC: one link, of one said and two in the key
 
 
@@ -343,7 +342,7 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
         )
         found = session.fit(recipe, tmp_path / layers)
         examples = session.task.read(data)
-        answers = session.answers(Path(found.best.model), examples)
+        answers = session.predict(Path(found.best.model), examples)
         assert session.task.score(examples, answers) == found.best.dev
         scores.append(found)
     assert (

@@ -267,7 +267,7 @@ def test_a_killed_run_leaves_nobody_behind_and_goes_on(
     assert run.wait(timeout=30) == 128 + signal.SIGTERM
     assert not (long.work / "results").exists()
     do_fit(Fit("ner", "none", 0), long)  # would be refused while another process is at it
-    assert "going on after epoch" in capsys.readouterr().out
+    assert "continuing after epoch" in capsys.readouterr().out
     assert (long.work / "results" / "ner" / "none" / "trial-0.json").exists()
 
 

@@ -200,19 +200,19 @@ def links(entities: Sequence[list[int]], others: Sequence[list[int]]) -> tuple[i
 def test_against_the_definitions(labels: list[tuple[int, int]]) -> None:
     key, response = entities([own for own, _ in labels]), entities([own for _, own in labels])
     found = score_document(key, response, keep_singletons=True)
-    assert (found.muc.found, found.muc.gold) == links(key, response)
-    assert (found.muc.right, found.muc.predicted) == links(response, key)
+    assert (found.muc.recalled, found.muc.gold) == links(key, response)
+    assert (found.muc.correct, found.muc.predicted) == links(response, key)
     shares = [
         (len(set(own) & set(other)) / len(own), len(set(own) & set(other)) / len(other))
         for own in key
         for other in response
         for mention in set(own) & set(other)
     ]
-    assert found.b_cubed.found == pytest.approx(sum(share for share, _ in shares))
-    assert found.b_cubed.right == pytest.approx(sum(share for _, share in shares))
+    assert found.b_cubed.recalled == pytest.approx(sum(share for share, _ in shares))
+    assert found.b_cubed.correct == pytest.approx(sum(share for _, share in shares))
     worth = [[2 * len(set(a) & set(b)) / (len(a) + len(b)) for b in response] for a in key]
     table = np.array(worth).reshape(len(key), len(response))
-    assert found.ceaf.found == pytest.approx(best_by_trying(table))
+    assert found.ceaf.recalled == pytest.approx(best_by_trying(table))
     assert score_document(key[::-1], response[::-1], keep_singletons=True).mean == pytest.approx(
         found.mean
     )

@@ -4,10 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from fits import fit_task, tag_objects
 from shell import run_here
 from torch import Tensor, nn
 
@@ -16,20 +18,21 @@ from elmox.tasks.coref import antecedents
 from elmox.tasks.coref.antecedents import (
     DISTANCES,
     antecedent_loss,
+    gold_antecedents,
     pairs_that_fit,
-    right_antecedents,
 )
+from elmox.tasks.coref.documents import Document
 from elmox.tasks.coref.mentions import best_spans
-from elmox.tasks.coref.task import Coreference, SpanRanker, _known, linked
+from elmox.tasks.coref.network import SpanRanker, _gold, linked
+from elmox.tasks.coref.task import Coreference
 from elmox.tasks.data import batches as data
 from elmox.tasks.data.batches import TaskData
 from elmox.tasks.data.conll2012 import Mention
-from elmox.tasks.data.documents import Document
-from elmox.tasks.fit.session import fit_task
 from elmox.tasks.model import read_model
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.registry import TASKS
 
 # A word, and after a stroke which mentions begin and end there, as in the last column of the files.
 DOCUMENTS = (
@@ -50,7 +53,7 @@ TINY += ["head.spans_per_word=1"]
 BY_HEART = ["head.dropout=0", "head.lstm_dropout=0", "words.dropout=0", "elmo.dropout=0"]
 BY_HEART += ["fit.lr=0.01", "fit.batch_size=3", "fit.least_updates=30", "fit.epochs=7"]
 BY_HEART += ["fit.patience=9"]
-TASK = Coreference()
+TASK = Coreference(TASKS["coref"])
 
 
 def recipe(*changes: str) -> TaskRecipe:
@@ -78,6 +81,16 @@ def words_of(document: Document) -> list[str]:
     return [word for sentence in document.sentences for word in sentence]
 
 
+def without_characters(output: dict[str, Any]) -> dict[str, Any]:
+    """An output without its positions in the text."""
+    characters = ("start_char", "end_char")
+    clusters = [
+        [{key: mention[key] for key in mention if key not in characters} for mention in cluster]
+        for cluster in output["clusters"]
+    ]
+    return {"sentences": output["sentences"], "clusters": clusters}
+
+
 def embedded(documents: Sequence[Document], width: int, output: int = 3, seed: int = 0) -> Embedded:
     """Random vectors, the same for the same sentence whatever stands beside it."""
     sentences = [own for document in documents for own in document.sentences]
@@ -95,7 +108,7 @@ def embedded(documents: Sequence[Document], width: int, output: int = 3, seed: i
 def ranker(widths: Widths, speakers: bool = False, seed: int = 0, **settings: object) -> SpanRanker:
     torch.manual_seed(seed)
     small = {"hidden": (4,), "feed_forward": (6, 5), "feature_dim": 3, "max_width": 4, **settings}
-    found = TASK.head({"settings": small, "speakers": speakers}, widths)
+    found = TASK.build_head({"settings": small, "speakers": speakers}, widths)
     assert isinstance(found, SpanRanker)
     return found
 
@@ -150,7 +163,7 @@ def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = texts.input.flatten(0, 1)[inside]
     scorer, pairs = head.mentions, head.antecedents
     mentions, vectors = ranked.mentions, []
-    assert len(mentions.places) == 12
+    assert len(mentions.indices) == 12
     for number, (start, last) in enumerate(zip(mentions.starts, mentions.lasts, strict=True)):
         own = slice(int(start), int(last) + 1)
         head_word = scorer.importance(encoded[own]).softmax(0).squeeze(-1) @ inputs[own]
@@ -188,7 +201,7 @@ def test_mentions_are_kept_in_training() -> None:
         (Mention(5, 6),),
     )
     document = Document((("x",) * 5, ("y",) * 5), clusters)
-    known = _known(document, 4, torch.device("cpu"))
+    known = _gold(document, 4, torch.device("cpu"))
     assert known.entities.sum() == 3 * 1 + 2 * 2  # one mention is too wide
     texts = embedded([document], 5, output=0)
     for seed, share in ((0, 0.5), (1, 0.5), (2, 0.5), (3, 0.1)):
@@ -205,30 +218,30 @@ def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
     (short,) = TASK.read(write(tmp_path / "short.conll", ["He/(1) ate his/(1)"]))
     head = ranker(Widths(5, output=3)).eval()
     assert head.loss(embedded([short], 5), [short]) > 0
-    assert head.answers(embedded([short], 5), [short]) == [()]  # what is answered has its bound
+    assert head.predict(embedded([short], 5), [short]) == [()]  # what is answered has its bound
 
 
 def test_mentions_that_fit_change_nothing() -> None:
     """Where they are no more than the spans that are kept anyway, no more are kept."""
     clusters = ((Mention(0, 2), Mention(4, 5)), (Mention(5, 7), Mention(9, 10)))
     document = Document((("x",) * 5, ("y",) * 5), clusters)
-    texts, known = embedded([document], 5), _known(document, 4, torch.device("cpu"))
+    texts, known = embedded([document], 5), _gold(document, 4, torch.device("cpu"))
     assert known.count == 4
     head = ranker(Widths(5, output=3), spans_per_word=0.4).eval()
     uncounted = replace(known, count=0)
     first, second = (next(head(texts, [document], [own])) for own in (known, uncounted))
-    assert torch.equal(first.mentions.places, second.mentions.places)
+    assert torch.equal(first.mentions.indices, second.mentions.indices)
     assert torch.equal(first.scores, second.scores)
-    assert len(first.mentions.places) == 4
+    assert len(first.mentions.indices) == 4
 
 
 def test_what_is_right() -> None:
     """All right antecedents together; none where there is none among the candidates."""
     entities = torch.tensor([1, 0, 1, 2, 1, 2])
-    right = right_antecedents(entities, 2)
+    right = gold_antecedents(entities, 2)
     wanted = [{0}, {0}, {2}, {0}, {2}, {2}]
     assert [set(row.nonzero().flatten().tolist()) for row in right] == wanted
-    several = right_antecedents(torch.tensor([3, 3, 3]), 2)
+    several = gold_antecedents(torch.tensor([3, 3, 3]), 2)
     assert several.tolist() == [[True, False, False], [False, True, False], [False, True, True]]
     scores = torch.randn(3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf"))
     likely = scores.softmax(1)
@@ -267,17 +280,21 @@ def test_files_and_folders(tmp_path: Path) -> None:
         TASK.read(tmp_path / "empty")
     alone = TASK.read(write(tmp_path / "alone.conll", DOCUMENTS[4:5]))[0].part(0, 1)
     with pytest.raises(NothingToLearn, match="no entity is mentioned twice"):
-        TASK.describe([alone], {})
+        TASK.configure([alone], TASK.parse_settings({}))
     with pytest.raises(ElmoxError, match="max_width is 51, expected at most 50"):
-        TASK.describe([alone], {"max_width": 51})
+        TASK.parse_settings({"max_width": 51})
 
 
 def test_long_documents_are_learned_from_in_parts(tmp_path: Path) -> None:
     document = TASK.read(write(tmp_path / "a.conll", DOCUMENTS[4:5], "ABC"))[0]
-    assert TASK.training_examples([document], {"sentences": 3}) == [document]
+    assert TASK.training_examples([document], TASK.parse_settings({"sentences": 3})) == [document]
     first, second = document.parts(2)
     other = TASK.read(write(tmp_path / "b.conll", DOCUMENTS[8:9]))[0]  # a link within a sentence
-    assert TASK.training_examples([document, other], {"sentences": 2}) == [first, second, other]
+    assert TASK.training_examples([document, other], TASK.parse_settings({"sentences": 2})) == [
+        first,
+        second,
+        other,
+    ]
     clusters = ((Mention(0, 2),), (Mention(4, 6),))
     assert first == Document(document.sentences[:1], clusters, ("A",) * 7)
     assert second == Document(document.sentences[1:], clusters, ("B",) * 4 + ("C",) * 4)
@@ -290,8 +307,8 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
     little = ["elmo.model=none", "fit.epochs=1", "fit.least_updates=1"]
     for most, num_seeds, message in (
         (4, 1, ""),
-        (3, 1, "2 of 13 links between mentions are not learned from"),  # John and they
-        (1, 2, "11 of 13 links between mentions are not learned from"),  # but Grace and he
+        (3, 1, "2 of 13 links between mentions are not trained on"),  # John and they
+        (1, 2, "11 of 13 links between mentions are not trained on"),  # but Grace and he
     ):
         said: list[str] = []
         chosen = recipe(*little, f"head.sentences={most}")
@@ -302,7 +319,7 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
             file,
             file,
             out,
-            num_seeds=num_seeds,
+            seeds=num_seeds,
             device="cpu",
             cache=tmp_path,
             log=said.append,
@@ -312,7 +329,7 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
         assert message in "".join(found)
         assert all(f"head.sentences is {most}" in line for line in found)
     none = write(tmp_path / "none.conll", [*DOCUMENTS[:2], "Stop !"])
-    with pytest.raises(NothingToLearn, match=r"none of their 3 links .* raise head\.sentences"):
+    with pytest.raises(NothingToLearn, match=r"any of the 3 links .* raise head\.sentences"):
         fit_task("coref", chosen, none, file, tmp_path / "run-none", device="cpu", cache=tmp_path)
 
 
@@ -321,11 +338,13 @@ def test_mentions_that_are_too_long_are_said(tmp_path: Path) -> None:
     document = TASK.read(write(tmp_path / "a.conll", [text]))[0]
     for widest, messages in (
         (3, []),
-        (2, ["1 of 2 mentions that are linked are not learned from: they are longer than "
+        (2, ["1 of 2 linked mentions are not trained on: they are longer than "
              "head.max_width, 2 words"]),
     ):  # fmt: skip
         said: list[str] = []
-        assert TASK.training_examples([document], {"max_width": widest}, said.append) == [document]
+        assert TASK.training_examples(
+            [document], TASK.parse_settings({"max_width": widest}), said.append
+        ) == [document]
         assert said == messages
 
 
@@ -338,9 +357,9 @@ def test_ten_documents_by_heart(
     assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
     assert [found.best.dev[name] for name in ("muc", "b3", "ceaf")] == [100.0] * 3
     assert found.best.dev["f1_singletons"] < 100  # there are some, and none are answered
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     documents = TASK.read(file)
-    for own, answer in zip(documents, fitted.answers(documents), strict=True):
+    for own, answer in zip(documents, fitted.predict_examples(documents), strict=True):
         assert answer == tuple(cluster for cluster in own.clusters if len(cluster) > 1)
     car = documents[2]
     asked = tmp_path / "asked.jsonl"
@@ -355,6 +374,9 @@ def test_ten_documents_by_heart(
     code, out, err = run_here(["tag", found.best.model, asked], capsys)
     assert code == 0, err
     first, second, third, last = map(json.loads, out.splitlines())
+    for mention in (mention for cluster in second["clusters"] for mention in cluster):
+        assert text[mention["start_char"] : mention["end_char"]].split() == mention["words"]
+    second = without_characters(second)
     assert first == {"id": 7, **second}
     grace, the_car = first["clusters"]
     assert grace[0] == {"sentence": 0, "start": 0, "end": 1, "words": ["Grace"]}
@@ -366,12 +388,15 @@ def test_ten_documents_by_heart(
     assert last == {"id": 8, "sentences": [], "clusters": []}
     (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
     code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt"], capsys)
-    assert [json.loads(line) for line in out.splitlines()] == [second, third], err
+    both = [json.loads(line) for line in out.splitlines()]
+    assert [output["line"] for output in both] == [0, 2]
+    assert list(map(without_characters, both)) == [second, third], err
     lines = [" ".join(own) for own in (*car.sentences, (), (), *documents[8].sentences)]
     for name, option in (("tokens.txt", ["--tokenized"]), ("raw.txt", [])):  # a sentence a line
         (tmp_path / name).write_text("\n" + "\n".join(lines))
         code, out, err = run_here(["tag", found.best.model, tmp_path / name, *option], capsys)
-        assert [json.loads(line) for line in out.splitlines()] == [second, third], err
+        both = [without_characters(json.loads(line)) for line in out.splitlines()]
+        assert both == [second, third], err
 
 
 def test_who_speaks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -406,11 +431,11 @@ def test_bad_questions(tmp_path: Path) -> None:
     file = write(tmp_path / "ten.conll")
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
     found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     for question, message in (
         ({"sentences": "She left."}, "sentences is 'She left.', expected a list of sentences"),
         ({"sentences": [["a"], 3]}, "a sentence is 3, expected a text or a list of tokens"),
-        ({"words": ["a"]}, "coref asks for sentences"),
+        ({"words": ["a"]}, "the keys are words, expected sentences, text or tokens"),
         ({"text": "He left.", "speakers": "Ann"}, "speakers is 'Ann', expected a list"),
         ({"tokens": ["a"], "speakers": []}, "speakers has 0 entries, .* the document has 1"),
         ({"sentences": ["a", "b"], "speakers": ["A"]}, "has 1 entries, .* the document has 2"),
@@ -419,7 +444,7 @@ def test_bad_questions(tmp_path: Path) -> None:
         ({"sentences": ["a b"], "speakers": [["A"]]}, "a list of 1, .* the sentence has 2"),
     ):
         with pytest.raises(ElmoxError, match=message):
-            fitted.ask([question])
+            tag_objects(fitted, [question])
 
 
 def test_a_batch_changes_no_answer() -> None:
@@ -430,9 +455,9 @@ def test_a_batch_changes_no_answer() -> None:
     together = [*head(embedded(documents, 5), documents)]
     for own, ranked in zip(documents, together, strict=True):
         (alone,) = head(embedded([own], 5), [own])
-        assert torch.equal(alone.mentions.places, ranked.mentions.places)
+        assert torch.equal(alone.mentions.indices, ranked.mentions.indices)
         assert torch.allclose(alone.scores, ranked.scores, atol=1e-5)
-    answers = head.answers(embedded(documents, 5), documents)
+    answers = head.predict(embedded(documents, 5), documents)
     assert answers[1] == ()
     for own, clusters in zip(documents, answers, strict=True):
         ends = np.cumsum([len(sentence) for sentence in own.sentences])
@@ -443,8 +468,8 @@ def test_a_batch_changes_no_answer() -> None:
 @pytest.mark.parametrize("speakers", [False, True])
 def test_every_weight_learns(speakers: bool, tmp_path: Path) -> None:
     examples = TASK.read(write(tmp_path / "a.conll", DOCUMENTS, "AB" if speakers else ""))
-    described = TASK.describe(examples, {})
-    assert described["speakers"] is speakers
+    config = TASK.configure(examples, TASK.parse_settings({}))
+    assert config.speakers is speakers
     head = ranker(Widths(5, output=3), speakers, spans_per_word=1.0)
     head.loss(embedded(examples, 5), examples).backward()  # type: ignore[no-untyped-call]
     for name, parameter in head.named_parameters():
@@ -453,9 +478,9 @@ def test_every_weight_learns(speakers: bool, tmp_path: Path) -> None:
 
 
 def test_the_middle_needs_two_layers() -> None:
-    """There is one by default: docs/tasks.md and --help say what to do."""
+    """There is one by default: docs/tasks/coref.md and --help state what to do."""
     with pytest.raises(ElmoxError, match=r"give head\.hidden two layers or more"):
-        TASK.head({"settings": {}, "speakers": False}, Widths(5, middle=2))
+        TASK.build_head({"settings": {}, "speakers": False}, Widths(5, middle=2))
     assert len(ranker(Widths(5, middle=2), hidden=(4, 4)).encoder.layers) == 2
 
 
@@ -492,7 +517,7 @@ def test_answers_are_given_in_bounded_batches(
     documents = TASK.read(file)
     batches = TaskData(read_model(Path(found.best.model)), documents, None)
     assert len([*batches.in_order(64)]) == 1
-    monkeypatch.setattr(data, "MOST_WORDS", 20)
+    monkeypatch.setattr(data, "MAX_WORDS", 20)
     chunks = [own.tolist() for own in batches.in_order(64)]
     assert sorted(place for own in chunks for place in own) == [*range(10)]
     for own in chunks:
@@ -504,7 +529,7 @@ def test_answers_are_given_in_bounded_batches(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("head.hidden=[]", r"head\.hidden is empty"),
+        ("head.hidden=[]", r"layers in head\.hidden is 0"),
         ("head.feed_forward=[0]", r"head\.feed_forward is 0"),
         ("head.max_width=0", r"head\.max_width is 0"),
         ("head.spans_per_word=0", r"head\.spans_per_word is 0"),
@@ -514,4 +539,4 @@ def test_answers_are_given_in_bounded_batches(
 )
 def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match=message):
-        TASK.describe([], recipe(change).head)
+        TASK.parse_settings(recipe(change).head)

@@ -9,9 +9,7 @@ import pytest
 from shared_data import SHARED
 
 from elmox.errors import ElmoxError
-from elmox.tasks.entailment.pairs import Pair, Pairs
-from elmox.tasks.entailment.sick import read_sick
-from elmox.tasks.entailment.snli import read_snli
+from elmox.tasks.entailment.readers import Pair, read_sick, read_snli
 
 SICK = SHARED / "tasks" / "entailment_sick"
 
@@ -31,13 +29,10 @@ def write(folder: Path, text: str) -> Path:
 
 def test_snli(tmp_path: Path) -> None:
     text = snli("entailment", "1") + snli("-") + "\n" + snli("contradiction", "2") + snli("-")
-    assert read_snli(write(tmp_path, text)) == Pairs(
-        (
-            Pair("1", "It rains.", "It's wet.", "entailment"),
-            Pair("2", "It rains.", "It's wet.", "contradiction"),
-        ),
-        num_dropped=2,
-    )
+    assert read_snli(write(tmp_path, text)) == [
+        Pair("1", "It rains.", "It's wet.", "entailment"),
+        Pair("2", "It rains.", "It's wet.", "contradiction"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +61,7 @@ def test_snli_without_labels(tmp_path: Path, text: str) -> None:
 
 def test_sick(tmp_path: Path) -> None:
     text = HEADER + '1\t"It" rains\tIt\'s wet\t4.5\tENTAILMENT\n\n2\tA\tB\t1\tNEUTRAL\n'
-    expected = Pairs(
-        (Pair("1", '"It" rains', "It's wet", "entailment"), Pair("2", "A", "B", "neutral"))
-    )
+    expected = [Pair("1", '"It" rains', "It's wet", "entailment"), Pair("2", "A", "B", "neutral")]
     assert read_sick(write(tmp_path, text)) == expected
     assert read_sick(write(tmp_path, text.replace("\n", "\r\n"))) == expected
 
@@ -76,7 +69,7 @@ def test_sick(tmp_path: Path) -> None:
 def test_sick_of_all_pairs_has_other_columns(tmp_path: Path) -> None:
     header = "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
     text = header + "1\tA\tB\tCONTRADICTION\t4.5\tTRAIN\n"
-    assert read_sick(write(tmp_path, text)).pairs == (Pair("1", "A", "B", "contradiction"),)
+    assert read_sick(write(tmp_path, text)) == [Pair("1", "A", "B", "contradiction")]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +91,7 @@ def test_malformed_lines_of_sick(tmp_path: Path, text: str, says: str) -> None:
 @pytest.mark.skipif(not SICK.is_dir(), reason=f"no SICK at {SICK} (set ELMOX_SHARED)")
 def test_the_real_sick() -> None:
     parts = [read_sick(SICK / f"SICK_{part}.txt") for part in ("train", "trial", "test_annotated")]
-    assert [len(part.pairs) for part in parts] == [4500, 500, 4927]
-    labels = Counter(pair.label for part in parts for pair in part.pairs)
+    assert [len(part) for part in parts] == [4500, 500, 4927]
+    labels = Counter(pair.label for part in parts for pair in part)
     assert labels == {"neutral": 5611, "entailment": 2857, "contradiction": 1459}
-    assert len({pair.id for part in parts for pair in part.pairs}) == sum(labels.values())
+    assert len({pair.id for part in parts for pair in part}) == sum(labels.values())

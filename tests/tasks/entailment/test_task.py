@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from fits import fit_task, tag_objects
 from shell import run_elmox, run_here
 
 from elmox.errors import ElmoxError
-from elmox.tasks.entailment.task import Entailment, EntailmentPair
-from elmox.tasks.fit.session import fit_task
+from elmox.tasks.entailment.network import EntailmentPair
+from elmox.tasks.entailment.task import Entailment
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.registry import TASKS
 
 PAIRS = (
     ("A man eats.", "A man is eating.", "entailment"),
@@ -29,7 +31,7 @@ PAIRS = (
 )
 TINY = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=8"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.02"]
-TASK = Entailment()
+TASK = Entailment(TASKS["nli"])
 
 
 def recipe(*changes: str) -> TaskRecipe:
@@ -85,16 +87,18 @@ def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     code, _, err = run_here(["tag", found.best.model, data], capsys)
     assert code != 0
     assert f"{data}: nli reads JSON lines (.jsonl) with premise, hypothesis" in err
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     assert fitted.score(data) == {"accuracy": 100.0}
     asked = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]
-    answers = fitted.ask(asked)
+    answers = tag_objects(fitted, asked)
     assert [own["label"] for own in answers] == [label for _, _, label in PAIRS]
     lines = "".join(json.dumps(own) + "\n" for own in asked).encode()
     piped = run_elmox("tag", found.best.model, "-", stdin=lines)
     told = [json.loads(line)["label"] for line in piped.stdout.splitlines()]
     assert told == [own["label"] for own in answers], piped.stderr
-    (bare,) = fitted.ask([{"premise": "", "hypothesis": ""}])  # without a word in all the data
+    (bare,) = tag_objects(
+        fitted, [{"premise": "", "hypothesis": ""}]
+    )  # without a word in all the data
     assert bare["label"] in {label for _, _, label in PAIRS}
     shown = answers[6]
     assert shown["hypothesis"] == ["The", "cat", "does", "n't", "sleep"]
@@ -112,8 +116,8 @@ def test_places_of_elmo_and_labels_unseen(tiny: Path, tmp_path: Path) -> None:
         out = tmp_path / place
         found = fit_task("nli", chosen, train, dev, out, device="cpu", cache=tmp_path)
         scores.append((found.best.dev, found.best.epochs))
-        fitted = TaskPredictor.load(found.best.model, device="cpu")
-        shown = fitted.ask([{"premise": ["x"] * 1000, "hypothesis": ["y"]}])
+        fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+        shown = tag_objects(fitted, [{"premise": ["x"] * 1000, "hypothesis": ["y"]}])
         assert list(shown[0]["probabilities"]) == ["entailment", "contradiction"]
     assert scores[0] == scores[1]
     assert 0 < scores[0][0]["accuracy"] <= 70
@@ -121,7 +125,9 @@ def test_places_of_elmo_and_labels_unseen(tiny: Path, tmp_path: Path) -> None:
 
 def test_a_batch_changes_no_answer() -> None:
     torch.manual_seed(0)
-    head = TASK.head({"settings": {"hidden": 4}, "labels": ("a", "b", "c")}, Widths(5, output=3))
+    head = TASK.build_head(
+        {"settings": {"hidden": 4}, "labels": ("a", "b", "c")}, Widths(5, output=3)
+    )
     head.eval()
     lengths = [3, 2, 1, 1, 9, 4, 0, 5, 200, 0]
     texts = random_texts(lengths, 5)
@@ -143,7 +149,7 @@ def test_a_batch_changes_no_answer() -> None:
 def test_premise_and_hypothesis_are_not_the_same() -> None:
     """Attention goes to the other sentence of the same pair, and no further."""
     torch.manual_seed(0)
-    head = TASK.head({"settings": {"hidden": 4}, "labels": ("a", "b")}, Widths(5)).eval()
+    head = TASK.build_head({"settings": {"hidden": 4}, "labels": ("a", "b")}, Widths(5)).eval()
     texts = random_texts((3, 3, 2, 3), 5)
     given = texts.input.clone().requires_grad_()
     head(Embedded(texts.mask, texts.lengths, given))[0].sum().backward()
@@ -159,10 +165,10 @@ def test_premise_and_hypothesis_are_not_the_same() -> None:
 
 def test_every_weight_learns() -> None:
     torch.manual_seed(0)
-    head = TASK.head({"settings": {"hidden": 4}, "labels": ("a", "b")}, Widths(5, output=3))
+    head = TASK.build_head({"settings": {"hidden": 4}, "labels": ("a", "b")}, Widths(5, output=3))
     examples = [EntailmentPair(("x",) * 3, ("y",) * 2, "a"), EntailmentPair((), ("y",), "b")]
-    loss = head.loss(random_texts((3, 2, 0, 1), 5), examples)  # type: ignore[operator]
-    loss.backward()
+    loss = head.loss(random_texts((3, 2, 0, 1), 5), examples)
+    loss.backward()  # type: ignore[no-untyped-call]
     for name, parameter in head.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name

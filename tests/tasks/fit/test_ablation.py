@@ -104,7 +104,7 @@ def test_a_share_of_which_nothing_is_learned_is_left_out(tiny: Path, tmp_path: P
     own, said = TaskSession("sst", train, data, **options), list[str]()
     found = ablate(own, recipe, "samples", tmp_path / "out", about={}, log=said.append)
     assert [(row.variant.share, row.examples) for row in found.rows] == [(1.0, 10)] * 2
-    message = "nothing to learn from: head.binary leaves out what is neutral"
+    message = "nothing to learn from: head.binary leaves out neutral examples"
     assert f"0.001, with ELMo is left out: {message}" in said
     train.write_text("(2 so)\n" * 10)
     with pytest.raises(NothingToLearn, match=message):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fits import fit_task, predicted
 from shell import kill_after_lines, run_elmox, run_here
 from tagged_files import NAMES, write_columns
 
@@ -17,7 +18,8 @@ from elmox.tasks.data.batches import TaskData
 from elmox.tasks.data.texts import Texts, Words
 from elmox.tasks.fit.ablation import ablate
 from elmox.tasks.fit.finetuned import FinetunedElmo, trainable_copy
-from elmox.tasks.fit.session import Results, TaskSession, fit_task
+from elmox.tasks.fit.results import Results
+from elmox.tasks.fit.session import TaskSession
 from elmox.tasks.nn.embedder import Embedder
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import ElmoRecipe, TaskRecipe, WordsRecipe, task_recipe
@@ -67,7 +69,10 @@ def test_the_bilm_is_learned_and_stored(tiny: Path, tmp_path: Path) -> None:
     assert not (model / "elmo" / "softmax.safetensors").exists()
     done = run_elmox("eval", model, tmp_path / "names.txt", "--json")
     assert json.loads(done.stdout) == found.best.test, done.stderr
-    answers = [answer["tags"] for answer in TaskPredictor.load(model, device="cpu").tag(SENTENCES)]
+    answers = [
+        answer["tags"]
+        for answer in predicted(TaskPredictor.from_pretrained(model, device="cpu"), SENTENCES)
+    ]
     assert answers == [[tag for _, tag in sentence] for sentence in NAMES]
 
 
@@ -77,14 +82,14 @@ def test_the_original_is_not_needed(tiny: Path, tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe(own, "fit.epochs=1"))
     own.rename(tmp_path / "gone")
     model = Path(found.best.model).rename(tmp_path / "moved")
-    fitted = TaskPredictor.load(model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(model, device="cpu")
     assert fitted.score(tmp_path / "names.txt") == found.best.test
     assert fitted.tokenize("don't") == ["do", "n't"]
-    with pytest.raises(ElmoxError, match=r"with a biLM that it holds itself: leave .*gone out"):
-        TaskPredictor.load(model, elmo=tmp_path / "gone", device="cpu")
+    with pytest.raises(ElmoxError, match=r"biLM that is saved with it: leave out elmo=.*gone"):
+        TaskPredictor.from_pretrained(model, elmo=tmp_path / "gone", device="cpu")
     (model / "elmo").rename(tmp_path / "elsewhere")
     with pytest.raises(ElmoxError, match="elmo is missing, the biLM of the model"):
-        TaskPredictor.load(model, device="cpu")
+        TaskPredictor.from_pretrained(model, device="cpu")
 
 
 def test_the_best_epoch_is_the_bilm_of_that_epoch(tiny: Path, tmp_path: Path) -> None:
@@ -161,8 +166,8 @@ def test_seeds_begin_with_the_same_bilm(tiny: Path, tmp_path: Path) -> None:
     shutil.copytree(two.seeds[0].model, mixed)
     shutil.rmtree(mixed / "elmo")
     shutil.copytree(Path(two.seeds[1].model) / "elmo", mixed / "elmo")
-    with pytest.raises(ElmoxError, match="not the biLM that was learned with this model"):
-        TaskPredictor.load(mixed, device="cpu")
+    with pytest.raises(ElmoxError, match="not the biLM that was fine-tuned with this model"):
+        TaskPredictor.from_pretrained(mixed, device="cpu")
     alone = own.fit(chosen.with_seed(1), tmp_path / "alone")
     assert two.seeds[1].dev == alone.seeds[0].dev
     second, same = bilm_of(two.seeds[1].model), bilm_of(alone.seeds[0].model)
@@ -176,7 +181,7 @@ def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     kill_after_lines(wanted, tmp_path / "run" / "seed-0" / "metrics.jsonl", 3)
     code, resumed, err = run_here(wanted, capsys)
     assert code == 0, err
-    assert "going on after epoch" in err
+    assert "continuing after epoch" in err
     (tmp_path / "run").rename(tmp_path / "killed")
     code, quiet, err = run_here(wanted, capsys)
     assert (code, quiet) == (0, resumed), err

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from fits import fit_task
 from tagged_files import NAMES, write_columns
 
-from elmox.tasks.fit.session import Results, fit_task
+from elmox.tasks.fit.results import Results
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import task_recipe
 
@@ -62,5 +63,7 @@ def test_an_interrupted_fit_goes_on(finetune: bool, tiny: Path, tmp_path: Path) 
 def test_what_is_stored_is_what_was_learned(finetune: bool, tiny: Path, tmp_path: Path) -> None:
     found = fit_names(tiny, tmp_path, "run", "cuda", finetune)
     for device in ("cpu", "cuda"):
-        score = TaskPredictor.load(found.best.model, device=device).score(tmp_path / "names.txt")
+        score = TaskPredictor.from_pretrained(found.best.model, device=device).score(
+            tmp_path / "names.txt"
+        )
         assert score["f1"] == pytest.approx(found.mean["dev"])

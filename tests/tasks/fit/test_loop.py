@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fits import fit_task, predicted, tag_objects
 from tagged_files import NAMES, Tagged, write_columns
 
 from elmox import open_vectors
 from elmox.errors import ElmoxError
 from elmox.tasks.fit.layers import layers_path
-from elmox.tasks.fit.session import Results, fit_task
+from elmox.tasks.fit.results import Results
 from elmox.tasks.model import is_task_model, read_model
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
@@ -41,8 +42,8 @@ def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", f"elmo.place={place}")
     found = fit_names(tmp_path, chosen)
     assert found.mean == {"dev": 100.0}
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
-    answers = [answer["tags"] for answer in fitted.tag(WORDS)]
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    answers = [answer["tags"] for answer in predicted(fitted, WORDS)]
     assert answers == [[tag for _, tag in sentence] for sentence in NAMES]
     assert fitted.score(tmp_path / "names.txt")["f1"] == 100.0
 
@@ -130,12 +131,12 @@ def test_a_score_that_was_always_0_is_told(tmp_path: Path) -> None:
     data = write_columns(tmp_path / "names.txt", NAMES)
     said: list[str] = []
     chosen = recipe("elmo.model=none", "fit.epochs=1")
-    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path, "say": said.append}
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path, "log": said.append}
     fit_task("ner", chosen, data, bare, tmp_path / "run", **options)
-    assert "f1 was never above 0, so nothing could be chosen by it: see that the dev" in said[-1]
+    assert "f1 stayed at 0, so no best epoch was selected: check the dev labels" in said[-1]
     said.clear()
     fit_names(tmp_path, recipe("elmo.model=none"), "other", log=said.append)
-    assert "never above 0" not in "".join(said)
+    assert "stayed at 0" not in "".join(said)
 
 
 def test_tags_of_words(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_seeds_and_a_test_file(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=2", "fit.seed=5")
     said: list[str] = []
     test = write_columns(tmp_path / "test.txt", NAMES[:3])
-    found = fit_names(tmp_path, chosen, test=test, num_seeds=3, log=said.append)
+    found = fit_names(tmp_path, chosen, test=test, seeds=3, log=said.append)
     assert [own.seed for own in found.seeds] == [5, 6, 7]
     scores = [own.dev["f1"] for own in found.seeds]
     assert found.mean["dev"] == pytest.approx(np.mean(scores))
@@ -170,18 +171,18 @@ def test_seeds_and_a_test_file(tmp_path: Path) -> None:
 def test_results_are_of_the_seeds_that_were_asked_for_last(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=1")
     stored = tmp_path / "run" / "results.json"
-    three = fit_names(tmp_path, chosen, num_seeds=3)
+    three = fit_names(tmp_path, chosen, seeds=3)
     before = stored.read_bytes()
     assert fit_names(tmp_path, chosen).seeds == three.seeds[:1]
     assert [own["seed"] for own in json.loads(stored.read_text())["seeds"]] == [0]
-    assert fit_names(tmp_path, chosen, num_seeds=3) == three  # nothing is fitted again
+    assert fit_names(tmp_path, chosen, seeds=3) == three  # nothing is fitted again
     assert stored.read_bytes() == before
 
 
 def test_seeds_that_there_are_not(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.seed=4294967295")
     with pytest.raises(ElmoxError, match=r"2 seeds from fit\.seed 4294967295 on: expected all"):
-        fit_names(tmp_path, chosen, num_seeds=2)
+        fit_names(tmp_path, chosen, seeds=2)
     assert not (tmp_path / "run").exists()  # before the first is fitted
     assert len(fit_names(tmp_path, chosen).seeds) == 1
 
@@ -212,7 +213,7 @@ def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> N
         fit_names(tmp_path, chosen, "halves", log=interrupt)
     said: list[str] = []
     halves = fit_names(tmp_path, chosen, "halves", log=said.append)
-    assert "going on after epoch 2" in said
+    assert "continuing after epoch 2" in said
     assert halves.mean == whole.mean
     metrics = [
         [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
@@ -234,12 +235,12 @@ def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
     path.write_text(json.dumps(job))
     said: list[str] = []
     fit_names(tmp_path, chosen, log=said.append)
-    assert "going on after epoch 1" in said
+    assert "continuing after epoch 1" in said
 
 
 def test_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
     fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.25"))
-    with pytest.raises(ElmoxError, match=r"other settings .* \(fit\.lr was 0\.25, is 0\.5\): go"):
+    with pytest.raises(ElmoxError, match=r"other settings .* \(fit\.lr was 0\.25, is 0\.5\)"):
         fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.5"))
 
 
@@ -252,11 +253,11 @@ def test_a_fit_whose_files_are_gone(tmp_path: Path) -> None:
         fit_names(tmp_path, chosen)
     (tmp_path / "model").rename(seed / "model")
     shutil.rmtree(seed / "progress")
-    with pytest.raises(ElmoxError, match=r"no progress beside it .*: choose another --out"):
+    with pytest.raises(ElmoxError, match=r"without the progress .*: choose another out"):
         fit_names(tmp_path, chosen)
     (seed / "model" / "words.json").unlink()
     with pytest.raises(ElmoxError, match=r"words\.json does not exist"):
-        TaskPredictor.load(seed / "model", device="cpu")
+        TaskPredictor.from_pretrained(seed / "model", device="cpu")
     (tmp_path / "file").write_text("")
     with pytest.raises(ElmoxError, match="file is a file, expected a directory"):
         fit_names(tmp_path, chosen, "file")
@@ -267,7 +268,7 @@ def test_the_folder_of_a_fit_is_not_its_model(tmp_path: Path) -> None:
     for folder in (tmp_path / "run", tmp_path / "run" / "seed-0"):
         assert is_task_model(folder)  # something meant to be one
         with pytest.raises(ElmoxError, match=r"not a fitted model: give .*run/seed-0/model$"):
-            TaskPredictor.load(folder, device="cpu")
+            TaskPredictor.from_pretrained(folder, device="cpu")
     assert not is_task_model(tmp_path)
     (tmp_path / "run" / "config.json").write_text('{"model_type": "elmo"}')
     assert not is_task_model(tmp_path / "run")  # a biLM, with a fit below
@@ -280,24 +281,24 @@ def test_the_wrong_bilm_is_refused(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
     with pytest.raises(ElmoxError, match="fitted with another biLM"):
-        TaskPredictor.load(found.best.model, elmo=other, device="cpu")
+        TaskPredictor.from_pretrained(found.best.model, elmo=other, device="cpu")
 
 
 def test_any_sentence_can_be_tagged(tiny: Path, tmp_path: Path) -> None:
     results = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
-    fitted = TaskPredictor.load(results.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["word"] * 1000, [""]]
-    found = fitted.tag(sentences)
+    found = predicted(fitted, sentences)
     assert [len(answer["tags"]) for answer in found] == [1, 0, 2, 1000, 1]
-    assert fitted.tag([]) == []
-    assert fitted.ask([{"text": "x", "id": 7}, {"text": " ", "id": 8}]) == [
-        {"id": 7, **found[0]},
-        {"id": 8, "tokens": [], "tags": [], "spans": []},
+    assert predicted(fitted, []) == []
+    assert tag_objects(fitted, [{"text": "x", "id": 7}, {"text": " ", "id": 8}]) == [
+        {"id": 7, **found[0], "offsets": [[0, 1]]},
+        {"id": 8, "tokens": [], "tags": [], "spans": [], "offsets": []},
     ]
-    assert fitted.ask([{"tokens": []}]) == [found[1]]
-    with pytest.raises(ElmoxError, match="ner asks for tokens: tokens is missing"):
-        fitted.ask([{"sentence": "x"}])
-    alone = [fitted.tag([sentence])[0] for sentence in sentences]
+    assert tag_objects(fitted, [{"tokens": []}]) == [found[1]]
+    with pytest.raises(ElmoxError, match="the keys are sentence, expected text or tokens"):
+        tag_objects(fitted, [{"sentence": "x"}])
+    alone = [predicted(fitted, [sentence])[0] for sentence in sentences]
     assert alone == found
 
 
@@ -359,8 +360,8 @@ def test_equal_sentences_share_their_layers(tiny: Path, tmp_path: Path) -> None:
     with open_vectors(stored) as vectors:
         assert len(vectors) == len(NAMES)
     assert found.mean["dev"] == 100.0
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
-    first, second = fitted.tag([WORDS[0], WORDS[1], WORDS[0]])[::2]
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    first, second = predicted(fitted, [WORDS[0], WORDS[1], WORDS[0]])[::2]
     assert first == second
     assert first["tags"] == [tag for _, tag in NAMES[0]]
 
@@ -375,8 +376,8 @@ def test_static_vectors_know_words_that_training_had_not(tmp_path: Path) -> None
     )
     found = fit_names(tmp_path, chosen)
     assert found.mean["dev"] > 80
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
-    (answer,) = fitted.tag([["Zoe", "walks", "Rome"]])  # Zoe is zoe in small letters
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    (answer,) = predicted(fitted, [["Zoe", "walks", "Rome"]])  # Zoe is zoe in small letters
     assert [tag != "O" for tag in answer["tags"]] == [True, False, True]
     with pytest.raises(ElmoxError, match="does not exist"):
         fit_names(tmp_path, recipe("elmo.model=none", "words.vectors=nowhere.txt"), "other")
@@ -391,7 +392,7 @@ def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
     elsewhere = recipe("elmo.model=none", f"words.vectors={moved}", "fit.epochs=1")
     said: list[str] = []
     fit_names(tmp_path, elsewhere, log=said.append)
-    assert "going on after epoch 1" in said
+    assert "continuing after epoch 1" in said
     moved.write_text("London 0 1\nAda 1 0\n")
     with pytest.raises(ElmoxError, match=r"other settings or other data \(.*other static\)"):
         fit_names(tmp_path, elsewhere)
@@ -425,7 +426,7 @@ def test_a_kill_between_two_names_loses_nothing(tmp_path: Path) -> None:
     (folder / "progress").rename(folder / ".progress.old-00aabbcc")
     said: list[str] = []
     again = fit_names(tmp_path, chosen, log=said.append)
-    assert "going on after epoch 2" in said
+    assert "continuing after epoch 2" in said
     assert again.mean == whole.mean
 
 
@@ -473,7 +474,7 @@ def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match="has 10 entries, expected 9: delete"):
         stored_layers(elmos[0], WORDS[1:], path)
     (path / "meta.json").unlink()
-    with pytest.raises(ElmoxError, match=r"without meta.json, .*: delete .* is computed again"):
+    with pytest.raises(ElmoxError, match=r"without meta.json: .*: delete .* is computed again"):
         stored_layers(elmos[0], WORDS, path)
 
 
@@ -484,23 +485,23 @@ def test_a_moved_model_finds_its_bilm(
     found = fit_names(tmp_path, recipe(f"elmo.model={tiny.name}", "fit.epochs=1"))
     monkeypatch.chdir(tmp_path)
     model = Path(found.best.model).rename(tmp_path / "moved")
-    assert len(TaskPredictor.load(model, device="cpu").tag([["Ada"]])) == 1
+    assert len(predicted(TaskPredictor.from_pretrained(model, device="cpu"), [["Ada"]])) == 1
 
 
 @pytest.mark.parametrize("question", [{"tokens": [1]}, {"tokens": None}, {"text": 5}])
 def test_questions_that_are_no_text(question: dict[str, Any], tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
-    with pytest.raises(ElmoxError, match=r"tokens is .*, expected a text or a list"):
-        TaskPredictor.load(found.best.model, device="cpu").ask([question])
+    with pytest.raises(ElmoxError, match=r"(tokens|text) is .*, expected a text or a list"):
+        tag_objects(TaskPredictor.from_pretrained(found.best.model, device="cpu"), [question])
 
 
 def test_what_cannot_be_used(tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match="fitted without ELMo"):
-        TaskPredictor.load(found.best.model, elmo="some-model", device="cpu")
+        TaskPredictor.from_pretrained(found.best.model, elmo="some-model", device="cpu")
     for device in ("nowhere", "meta"):
         with pytest.raises(ElmoxError, match=f"device='{device}'"):
-            TaskPredictor.load(found.best.model, device=device)
+            TaskPredictor.from_pretrained(found.best.model, device=device)
 
 
 def test_what_others_have_written_stays(tmp_path: Path) -> None:

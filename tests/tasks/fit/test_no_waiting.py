@@ -7,6 +7,7 @@ asks for one gets an error. With a GPU torch itself tells of each wait.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from inspect import currentframe
 from typing import Any
 
@@ -20,20 +21,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from elmox.io.conllu import TreebankSentence
 from elmox.io.transfer import to_device
 from elmox.tasks.coref import mentions
+from elmox.tasks.coref.documents import Document
 from elmox.tasks.data.batches import TaskData, distinct_sentences
-from elmox.tasks.data.columns import TaggedSentence
 from elmox.tasks.data.conll2012 import Mention
-from elmox.tasks.data.documents import Document
 from elmox.tasks.data.propositions import Argument, Proposition, RoleSentence
 from elmox.tasks.data.texts import Words, frequent_words
-from elmox.tasks.entailment.task import EntailmentPair
+from elmox.tasks.entailment.network import EntailmentPair
 from elmox.tasks.model import ElmoUsed, ModelDescription, TaskModel
 from elmox.tasks.nn.embedder import ElmoShape
 from elmox.tasks.qa.passages import tokenized_questions
 from elmox.tasks.qa.questions import Answer, Question
 from elmox.tasks.recipe import task_recipe
-from elmox.tasks.registry import TASKS
-from elmox.tasks.sentiment.task import Opinion
+from elmox.tasks.registry import TASKS, find_task
+from elmox.tasks.sentiment.network import Opinion
+from elmox.tasks.tagging.columns import TaggedSentence
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -95,7 +96,7 @@ Step = Callable[[], None]
 
 def training_step(name: str, place: str, device: torch.device) -> Step:
     """Loss and gradients of a tiny model; `place` is ELMo's, or none."""
-    task, examples, used, layers = TASKS[name], EXAMPLES[name], None, None
+    task, examples, used, layers = find_task(name), EXAMPLES[name], None, None
     sizes = ["words.dim=4", "words.filters=4", "words.min_count=1"]
     head = [f"head.hidden={SMALL.get(name, 4)}", *OTHERS.get(name, [])]
     elmo = ["elmo.model=none"] if place == "none" else [f"elmo.place={place}"]
@@ -104,7 +105,8 @@ def training_step(name: str, place: str, device: torch.device) -> Step:
     if place != "none":
         used = ElmoUsed(ElmoShape(3, 5), "")
         layers = [np.ones((3, len(own), 5), np.float16) for own in sentences]
-    description = ModelDescription(name, recipe, task.describe(examples, recipe.head), used)
+    config = asdict(task.configure(examples, task.parse_settings(recipe.head)))
+    description = ModelDescription(name, recipe, config, used)
     model = TaskModel(description, Words(frequent_words(sentences, 1))).to(device).train()
     data = TaskData(model, examples, layers)
 

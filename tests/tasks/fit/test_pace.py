@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from elmox.tasks.fit.pace import UPDATES_AHEAD, Pace
+from elmox.tasks.fit.loop import UPDATES_AHEAD, Pace
 
 
 def test_nothing_to_wait_for_without_a_gpu() -> None:

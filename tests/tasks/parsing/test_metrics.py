@@ -24,7 +24,7 @@ def test_what_is_right() -> None:
     # its relation does not matter), word 4 is right: heads 3 of 4, with relations 2 of 4.
     heads, deprels = (3, 3, 1, 3), ("nsubj", "cop", "root", "punct")
     found = score_parse(GOLD, heads, deprels)
-    assert found == ParseScore(num_words=4, right_heads=3, right_relations=2)
+    assert found == ParseScore(num_words=4, correct_heads=3, correct_relations=2)
     assert (found.uas, found.las) == (75.0, 50.0)
     whole = score_parse(GOLD, heads, deprels, whole_relations=True)
     assert (whole.uas, whole.las) == (75.0, 25.0)
@@ -69,7 +69,7 @@ def test_all_wrong() -> None:
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
-    with pytest.raises(ElmoxError, match="3 heads and 4 relations, expected 4: one for a word"):
+    with pytest.raises(ElmoxError, match="3 heads and 4 relations, expected 4: one per word"):
         score_parse(GOLD, (3, 3, 0), GOLD.deprels)
     with pytest.raises(ElmoxError, match="0 sentences predicted, expected 1 as in gold"):
         score_parses([GOLD], [])

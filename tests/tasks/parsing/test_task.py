@@ -6,18 +6,21 @@ from typing import Any
 
 import pytest
 import torch
+from fits import fit_task, predicted
 from torch import Tensor
 
 from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.io.conllu import TreebankSentence
-from elmox.tasks.fit.session import Results, fit_task
+from elmox.tasks.fit.results import Results
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.parsing import task as parsing
+from elmox.tasks.parsing import network
+from elmox.tasks.parsing.network import Parse, Parser, ParserConfig, Sides
 from elmox.tasks.parsing.spanning_tree import is_tree
-from elmox.tasks.parsing.task import Parse, Parser, ParserDescription, Parsing, Sides
+from elmox.tasks.parsing.task import Parsing
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.registry import TASKS
 
 Tree = Sequence[tuple[str, int, str]]
 
@@ -69,7 +72,7 @@ def parser(widths: Widths, **settings: Any) -> Parser:
     small = {"hidden": (4, 3), "arc_dim": 5, "relation_dim": 4, "dropout": 0.0} | settings
     description = {"settings": small, "relations": RELATIONS}
     torch.manual_seed(0)
-    found = Parser(validated(ParserDescription, description, "a test"), widths)
+    found = Parser(validated(ParserConfig, description, "a test"), widths)
     torch.nn.init.normal_(found.root)
     return found
 
@@ -115,8 +118,8 @@ ALL_PLACES = Widths(6, 3, 2)
 def test_ten_trees_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     found = fit_trees(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
     assert (found.metric, found.mean) == ("las", {"dev": 100.0})
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
-    assert fitted.tag(WORDS) == [
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    assert predicted(fitted, WORDS) == [
         {"tokens": list(words), "heads": list(heads), "deprels": list(relations)}
         for words, heads, relations in (zip(*tree, strict=True) for tree in TREES)
     ]
@@ -125,15 +128,15 @@ def test_ten_trees_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
 
 def test_any_sentence_can_be_parsed(tmp_path: Path) -> None:
     results = fit_trees(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
-    fitted = TaskPredictor.load(results.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["the", "word"] * 500, [""], *WORDS]
-    found = fitted.tag(sentences)
+    found = predicted(fitted, sentences)
     assert found[1] == {"tokens": [], "heads": [], "deprels": []}
     for own, answer in zip(sentences, found, strict=True):
         heads = torch.tensor(answer["heads"]).numpy()
         assert [len(heads), len(answer["deprels"])] == [len(own)] * 2
         assert not own or is_tree(heads)
-    assert [fitted.tag([own])[0] for own in sentences] == found
+    assert [predicted(fitted, [own])[0] for own in sentences] == found
 
 
 def test_relations_that_training_had_not(tmp_path: Path) -> None:
@@ -143,10 +146,10 @@ def test_relations_that_training_had_not(tmp_path: Path) -> None:
     other[2][3] = ("cat", 2, "obj:new")
     dev = write_trees(tmp_path / "dev.conllu", other)
     results = fit_trees(tmp_path, recipe("elmo.model=none", "fit.epochs=2"), dev=dev)
-    fitted = TaskPredictor.load(results.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.score(dev) == results.best.dev
     learned = {relation for tree in TREES for _, _, relation in tree}
-    assert {said for found in fitted.tag(WORDS) for said in found["deprels"]} <= learned
+    assert {said for found in predicted(fitted, WORDS) for said in found["deprels"]} <= learned
     best = [Parse([h for _, h, _ in tree], [r for _, _, r in tree]) for tree in TREES]
     num_words = sum(map(len, TREES))
     expected = {"las": 100 * (num_words - 1) / num_words, "uas": 100.0}
@@ -200,8 +203,8 @@ def test_the_loss_word_by_word() -> None:
 def test_padding_does_not_matter() -> None:
     own, texts = parser(ALL_PLACES).eval(), embedded([4, 1, 3, 9], ALL_PLACES)
     with torch.no_grad():
-        together = own.answers(texts, [])
-        assert [own.answers(one_of(texts, row), [])[0] for row in range(4)] == together
+        together = own.predict(texts, [])
+        assert [own.predict(one_of(texts, row), [])[0] for row in range(4)] == together
     assert [len(found.heads) for found in together] == [4, 1, 3, 9]
 
 
@@ -220,7 +223,7 @@ def test_relations_some_arcs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     sides = own(embedded([5, 5, 3], Widths(6)))
     heads = torch.tensor([[2, 0, 1, 5, 4], [0, 1, 1, 3, 3], [2, 0, 1, 0, 0]])
     whole = own.relation_scores(sides, heads)
-    monkeypatch.setattr(parsing, "ARCS_AT_ONCE", 4)
+    monkeypatch.setattr(network, "ARCS_AT_ONCE", 4)
     torch.testing.assert_close(own.relation_scores(sides, heads), whole)
 
 
@@ -233,10 +236,10 @@ def test_dropout_takes_the_same_of_all_words() -> None:
 
 
 def test_text_without_annotation() -> None:
-    task = Parsing()
-    example = task.unlabeled({"tokens": ["a", "b"]})
+    task = Parsing(TASKS["parse"])
+    example = task.example_from_input({"tokens": ["a", "b"]})
     assert task.sentences(example) == (("a", "b"),)
-    assert task.show(example, Parse([2, 0], ["det", "root"])) == {
+    assert task.format_prediction(example, Parse([2, 0], ["det", "root"]), {}).to_dict() == {
         "tokens": ["a", "b"],
         "heads": [2, 0],
         "deprels": ["det", "root"],
@@ -268,4 +271,4 @@ def test_bad_files(tmp_path: Path) -> None:
     path = tmp_path / "bad.conllu"
     path.write_text("1\ta\t_\t_\t_\t_\t7\tdet\t_\t_\n\n", encoding="utf-8")
     with pytest.raises(ElmoxError, match="line 1: the head of word 1"):
-        Parsing().read(path)
+        Parsing(TASKS["parse"]).read(path)

@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 import torch
+from fits import fit_task, tag_objects
 from shared_data import SHARED
 from shell import run_here
 
 from elmox.errors import ElmoxError, NothingToLearn
-from elmox.tasks.fit.session import fit_task
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.qa import trilinear
+from elmox.tasks.qa.network import Bidaf
 from elmox.tasks.qa.passages import Passage, TextQuestion, cropped, tokenized_questions
 from elmox.tasks.qa.questions import Answer, Question
-from elmox.tasks.qa.task import Bidaf, QuestionAnswering
+from elmox.tasks.qa.task import QuestionAnswering
 from elmox.tasks.recipe import TaskRecipe, task_recipe
+from elmox.tasks.registry import TASKS
 
 ADA = "Ada Lovelace (1815-1852) lived in London;  she didn't like  Paris."
 CAT = "The cat sleeps. The dog, a large one, runs home."
@@ -41,7 +43,7 @@ ASKED: tuple[tuple[str, str, str | None], ...] = (
 )
 TINY = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=8"]
 BY_HEART = ["head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.02"]
-TASK = QuestionAnswering()
+TASK = QuestionAnswering(TASKS["qa"])
 SUBJQA_HEAD = "q_review_id,question,review,human_ans_spans,human_ans_indices"
 
 
@@ -92,7 +94,7 @@ def random_texts(lengths: Sequence[tuple[int, int]], width: int, seed: int = 0) 
 
 def network(**settings: object) -> Bidaf:
     torch.manual_seed(0)
-    found = TASK.head({"settings": {"hidden": 4, **settings}}, Widths(5, output=3))
+    found = TASK.build_head({"settings": {"hidden": 4, **settings}}, Widths(5, output=3))
     assert isinstance(found, Bidaf)
     return found
 
@@ -165,25 +167,30 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
     found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
     # "1815" is part of a word: that answer cannot be said.
     assert found.best.dev == {"f1": 90.0, "exact": 90.0, "left_out": 3.0}
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     assert fitted.score(data) == found.best.dev
     assert fitted.model.description.head["left_out"] == 3
     questions = [{"id": i, "context": c, "question": q} for i, (c, q, _) in enumerate(ASKED)]
-    answers = fitted.ask(questions)
+    answers = tag_objects(fitted, questions)
     read = TASK.read(data)  # blank texts are read, and answered, as those of a file
-    for own, shown, answer in zip(read, answers, fitted.answers(read), strict=True):
+    for own, shown, answer in zip(read, answers, fitted.predict_examples(read), strict=True):
         assert (tuple(shown["question"]), tuple(shown["context"])) == (own.question, own.context)
         assert shown["answer"] == answer.text(own)
     assert (answers[11]["answer"], answers[12]["answer"]) == ("Go", "")
     shown = answers[7]
-    assert list(shown) == ["id", "question", "context", "answer", "start", "end", "probability"]
+    keys = ["id", "question", "context", "answer", "probability", "start", "end"]
+    assert list(shown) == [*keys, "start_char", "end_char", "offsets"]
+    assert CAT[shown["start_char"] : shown["end_char"]] == shown["answer"]
+    assert [CAT[start:end] for start, end in shown["offsets"]["context"]] == shown["context"]
     assert (shown["answer"], shown["start"], shown["end"]) == ("The dog, a large one,", 4, 11)
     assert 0.5 < shown["probability"] <= 1
-    (again,) = fitted.ask([{"context": shown["context"], "question": shown["question"]}])
+    (again,) = tag_objects(fitted, [{"context": shown["context"], "question": shown["question"]}])
     assert again["answer"] == "The dog , a large one ,"  # of words alone
     told = [i for i in range(11) if ASKED[i][2] not in (None, "1815")]
     assert [answers[i]["answer"] for i in told] == [ASKED[i][2] for i in told]
-    long = fitted.ask([{"question": ["Who"], "context": [f"w{i}" for i in range(1000)]}])[0]
+    long = tag_objects(fitted, [{"question": ["Who"], "context": [f"w{i}" for i in range(1000)]}])[
+        0
+    ]
     assert 0 <= long["start"] < long["end"] <= min(1000, long["start"] + 17)
 
 
@@ -193,7 +200,7 @@ def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
     names = ("f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact")
     assert found.best.dev == dict.fromkeys(names, 100.0)
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     assert fitted.model.description.head["left_out"] == 0
     asked = [{"context": CAT, "question": own, "text": "A. B."} for own in ("Where to?", "When?")]
     lines = tmp_path / "asked.jsonl"
@@ -203,7 +210,7 @@ def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     said, unsaid = map(json.loads, out.splitlines())  # a key that is not asked for is no question
     assert said.pop("text") == unsaid.pop("text") == "A. B."
     assert said["answer"] == "home"
-    assert set(unsaid) == {"question", "context", "answer", "probability"}
+    assert set(unsaid) == {"question", "context", "answer", "probability", "offsets"}
     assert unsaid["answer"] is None
     assert unsaid["probability"] > 0.5
 
@@ -234,7 +241,9 @@ def test_files_without_answers_are_refused_before_anything_is_fitted(tmp_path: P
         with pytest.raises(ElmoxError, match=message):
             fit_task("qa", recipe("elmo.model=none"), data, dev, out, test=test, **options)
     assert not out.exists()
-    TASK.check_scored(TASK.read(bare), {"no_answer": True})  # then they are scored
+    TASK.check_scorable(
+        TASK.read(bare), TASK.parse_settings({"no_answer": True}), "bare"
+    )  # then they are scored
 
 
 def test_scores_are_of_the_text(tmp_path: Path) -> None:
@@ -269,7 +278,7 @@ def test_the_likeliest_passage() -> None:
         head = network(longest_answer=longest, no_answer=no_answer).eval()
         with torch.no_grad():
             scores = head(texts)
-            found = head.answers(texts, examples)
+            found = head.predict(texts, examples)
         for row, (_, words) in enumerate(lengths):
             odds = scores.first[row, :words, None].exp() * scores.last[row, None, :words].exp()
             total = odds.sum() + scores.none[row].exp()
@@ -390,8 +399,8 @@ def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
 def test_questions_that_teach_nothing(tmp_path: Path) -> None:
     questions = TASK.read(write_squad(tmp_path / "asked.json", [(CAT, "When?", None)]))
     with pytest.raises(NothingToLearn):
-        TASK.training_examples(questions, {})
-    assert TASK.training_examples(questions, {"no_answer": True}) == questions
+        TASK.training_examples(questions, TASK.parse_settings({}))
+    assert TASK.training_examples(questions, TASK.parse_settings({"no_answer": True})) == questions
 
 
 @pytest.mark.skipif(not (SHARED / "tasks" / "qa_xquad_en").is_dir(), reason="no XQuAD")

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from fits import fit_task, predicted
 
 from elmox.errors import ElmoxError
-from elmox.tasks.fit.session import fit_task
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
-from elmox.tasks.sentiment.task import Maxout, Opinion, Sentiment
+from elmox.tasks.registry import TASKS
+from elmox.tasks.sentiment.network import Maxout, Opinion
+from elmox.tasks.sentiment.task import Sentiment
 
 TREES = (
     "(4 (2 The) (4 (2 film) (4 shines)))",
@@ -56,28 +58,28 @@ def random_texts(lengths: Sequence[int], width: int = 5) -> Embedded:
 
 def random_head(**settings: Any) -> torch.nn.Module:
     torch.manual_seed(0)
-    return Sentiment().head({**SMALL, **settings}, Widths(5, middle=2, output=3))
+    return Sentiment(TASKS["sst"]).build_head({**SMALL, **settings}, Widths(5, middle=2, output=3))
 
 
 def test_what_is_learned_from(tmp_path: Path) -> None:
-    task = Sentiment()
+    task = Sentiment(TASKS["sst"])
     _, dev = write_trees(tmp_path)
     roots = task.read(dev)
     assert [example.sentiment for example in roots] == GOLD
     assert task.sentences(roots[3]) == (("It", "is", "nice"),)
-    learned = task.training_examples(roots, {})
+    learned = task.training_examples(roots, task.parse_settings({}))
     texts = {example.words: example.sentiment for example in learned}
     assert len(texts) == len(learned) == 27  # each phrase once, the sentences among them
     assert texts[("film", "shines")] == 4
     assert texts[("bad",)] == 1
     assert texts[("The", "film")] == 2
-    whole = task.training_examples(roots, {"phrases": False})
+    whole = task.training_examples(roots, task.parse_settings({"phrases": False}))
     assert [(e.words, e.sentiment) for e in whole] == [(e.words, e.sentiment) for e in roots]
-    binary = task.training_examples(roots, {"binary": True})
+    binary = task.training_examples(roots, task.parse_settings({"binary": True}))
     assert {example.sentiment for example in binary} == {0, 1, 3, 4}
     assert len(binary) == sum(sentiment != 2 for sentiment in texts.values())
-    with pytest.raises(ElmoxError, match="leaves out what is neutral"):
-        task.training_examples([roots[2]], {"binary": True})
+    with pytest.raises(ElmoxError, match="leaves out neutral examples"):
+        task.training_examples([roots[2]], task.parse_settings({"binary": True}))
 
 
 def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:
@@ -85,16 +87,16 @@ def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
     found = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
     assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     assert fitted.score(dev) == {"accuracy": 100.0}
-    words = [list(example.words) for example in Sentiment().read(dev)]
-    answers = fitted.tag([*words, [], ["good"] * 1000])
+    words = [list(example.words) for example in Sentiment(TASKS["sst"]).read(dev)]
+    answers = predicted(fitted, [*words, [], ["good"] * 1000])
     assert [answer["label"] for answer in answers[:10]] == [NAMES[i] for i in GOLD]
     assert answers[10] == {"tokens": [], "label": None, "probabilities": {}}
     assert answers[0]["tokens"] == ["The", "film", "shines"]
     assert list(answers[0]["probabilities"]) == list(NAMES)
     for one, all_ in zip(words, answers, strict=False):
-        assert fitted.tag([one])[0]["probabilities"] == pytest.approx(
+        assert predicted(fitted, [one])[0]["probabilities"] == pytest.approx(
             all_["probabilities"], abs=1e-5
         )
 
@@ -104,8 +106,8 @@ def test_two_degrees(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "head.binary=true")
     found = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
     assert found.mean == {"dev": 100.0}  # two of the ten are neutral and do not count
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
-    labels = [answer["label"] for answer in fitted.tag([["Not", "good"], ["good"]])]
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    labels = [answer["label"] for answer in predicted(fitted, [["Not", "good"], ["good"]])]
     assert labels == ["negative", "positive"]
 
 
@@ -123,11 +125,11 @@ def test_neutral_files_are_not_scored(tmp_path: Path) -> None:
     assert not out.exists()  # before anything was fitted
     found = fit_task("sst", chosen, train, dev, out, **options)
     with pytest.raises(ElmoxError, match=r"neutral\.txt: nothing to score"):
-        TaskPredictor.load(found.best.model, device="cpu").score(neutral)
+        TaskPredictor.from_pretrained(found.best.model, device="cpu").score(neutral)
 
 
 def test_scores_of_sentences() -> None:
-    task = Sentiment()
+    task = Sentiment(TASKS["sst"])
     examples = [Opinion(("x",), sentiment) for sentiment in (0, 1, 2, 3, 4)]
     five = [{**dict.fromkeys(NAMES, 0.1), NAMES[i]: 0.6} for i in (0, 1, 2, 2, 2)]
     assert task.score(examples, five) == {"accuracy": 60.0}
@@ -184,4 +186,4 @@ def test_maxout() -> None:
 )
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ElmoxError, match=message):
-        Sentiment().describe([], settings)
+        Sentiment(TASKS["sst"]).parse_settings(settings)

@@ -120,7 +120,7 @@ def test_degenerate_cases(
     gold: list[Proposition], predicted: list[Proposition], expected: Tally
 ) -> None:
     assert overall(gold, predicted) == expected
-    if not expected.right:
+    if not expected.correct:
         assert expected.f1 == expected.precision == expected.recall == 0.0
 
 

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from fits import fit_task, tag_objects
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell import assert_one_line, run_elmox, run_here
@@ -15,12 +17,14 @@ from shell import assert_one_line, run_elmox, run_here
 from elmox.errors import ElmoxError
 from elmox.kernels.recurrence.packing import Packing
 from elmox.tasks.data.propositions import Argument, Proposition, RoleSentence
-from elmox.tasks.fit.session import Results, fit_task
+from elmox.tasks.fit.results import Results
 from elmox.tasks.nn.crf import Crf
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.predictor import TaskPredictor
 from elmox.tasks.recipe import TaskRecipe, task_recipe
-from elmox.tasks.srl.task import RoleLabeler, SemanticRoles, best_tags
+from elmox.tasks.registry import TASKS
+from elmox.tasks.srl.network import RoleLabeler, best_tags
+from elmox.tasks.srl.task import SemanticRoles
 from elmox.tasks.tagging.spans import allowed_transitions
 
 # Words, and for each predicate its place and its arguments; V where it is not that place alone.
@@ -74,10 +78,12 @@ def fit_roles(folder: Path, chosen: TaskRecipe, dev: Path | None = None) -> Resu
 
 
 def labeler(widths: Widths, **changes: Any) -> RoleLabeler:
-    task = SemanticRoles()
+    task = SemanticRoles(TASKS["srl"])
     chosen: dict[str, Any] = {"hidden": 8, "layers": 3, "flag_dim": 4, **changes}
     torch.manual_seed(0)
-    head = task.head(task.describe([sentence("a b c", {1: "ARG0 0 0"})], chosen), widths)
+    examples = [sentence("a b c", {1: "ARG0 0 0"})]
+    config = task.configure(examples, task.parse_settings(chosen))
+    head = task.build_head(asdict(config), widths)
     assert isinstance(head, RoleLabeler)
     return head
 
@@ -110,9 +116,9 @@ def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
 def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     found = fit_roles(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
     assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     assert fitted.score(tmp_path / "roles.jsonl") == {"f1": 100, "precision": 100, "recall": 100}
-    answers = fitted.ask(QUESTIONS)
+    answers = tag_objects(fitted, QUESTIONS)
     assert answers[0] == {
         "tokens": WORDS[0],
         "predicates": [1],
@@ -133,7 +139,7 @@ def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     ]
     assert labels[4] == [["ARG0"]]  # neither V ("took off") nor C-V ("gave it up") is an argument
     assert labels[5] == [["ARG0", "ARG1", "ARGM-TMP"]]
-    alone = [fitted.ask([question])[0] for question in reversed(QUESTIONS)]
+    alone = [tag_objects(fitted, [question])[0] for question in reversed(QUESTIONS)]
     assert alone == answers[::-1]
 
 
@@ -142,21 +148,22 @@ def test_any_sentence_can_be_asked(tmp_path: Path) -> None:
     dev = write(tmp_path / "dev.jsonl", [("Ada fell", {1: "ARGM-NEW 0 0"})])
     found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"), dev)
     assert found.mean == {"dev": 0.0}
-    fitted = TaskPredictor.load(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
     long = ["word"] * 1000
-    one, none, empty, many = fitted.ask(
+    one, none, empty, many = tag_objects(
+        fitted,
         [
             {"tokens": ["x"], "predicates": [0]},
             {"tokens": ["x", "y"], "predicates": []},
             {"tokens": [], "predicates": []},
             {"tokens": long, "predicates": [999, 0, 5]},
-        ]
+        ],
     )
     assert one["propositions"] == [{"predicate": 0, "arguments": []}]
     assert none["propositions"] == []
     assert empty == {"predicates": [], "tokens": [], "propositions": []}
     assert [own["predicate"] for own in many["propositions"]] == [999, 0, 5]
-    assert fitted.ask([{"tokens": ["x", "y"], "predicates": []}]) == [none]
+    assert tag_objects(fitted, [{"tokens": ["x", "y"], "predicates": []}]) == [none]
 
 
 def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +183,7 @@ def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert first["tokens"] == asked[0]["text"].split()
     assert [own["predicate"] for own in first["propositions"]] == [1, 5]
     assert second["tokens"][12] == "went"
-    assert TaskPredictor.load(model, device="cpu").ask(asked) == [first, second]
+    assert tag_objects(TaskPredictor.from_pretrained(model, device="cpu"), asked) == [first, second]
     piped = run_elmox("tag", model, "-", stdin=lines.read_bytes())
     assert (piped.returncode, piped.stdout) == (0, out), piped.stderr
     lines.write_text(json.dumps(asked[0]) + '\n\n{"text": "", "predicates": [0]}\n')
@@ -194,24 +201,26 @@ def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("predicates", "message"),
     [
-        (None, "srl asks for predicates too"),
-        ([2], r"predicates is \[2\], expected a list of places from 0 to 1, each once"),
-        ([-1], "expected a list of places"),
+        (None, "srl requires predicates too"),
+        ([2], r"predicates is \[2\], expected a list of indices from 0 to 1, each once"),
+        ([-1], "expected a list of indices"),
         ([0, 0], "each once"),
-        ([True], "expected a list of places"),
-        ([[0]], "expected a list of places"),
-        ("0", "expected a list of places"),
-        (0, "expected a list of places"),
+        ([True], "expected a list of indices"),
+        ([[0]], "expected a list of indices"),
+        ("0", "expected a list of indices"),
+        (0, "expected a list of indices"),
     ],
 )
 def test_bad_questions(predicates: Any, message: str) -> None:
     with pytest.raises(ElmoxError, match=message) as caught:
-        SemanticRoles().unlabeled({"tokens": ["He", "fell"], "predicates": predicates})
+        SemanticRoles(TASKS["srl"]).example_from_input(
+            {"tokens": ["He", "fell"], "predicates": predicates}
+        )
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_files(tmp_path: Path) -> None:
-    task = SemanticRoles()
+    task = SemanticRoles(TASKS["srl"])
     assert [list(own.words) for own in task.read(write(tmp_path / "a.jsonl"))] == WORDS
     with pytest.raises(ElmoxError, match="no predicates"):
         task.read(write(tmp_path / "none.jsonl", SAID[8:9]))
@@ -228,7 +237,7 @@ def test_conll2012(tmp_path: Path) -> None:
     rows = ("He PRP * - - - - * (ARG1*) -", "fell VBD * fall 01 1 - * (V*) -")
     body = "".join(f"a 0 {number} {row}\n" for number, row in enumerate(rows))
     path.write_text(f"#begin document (a); part 000\n{body}\n#end document\n")
-    (found,) = SemanticRoles().read(path)
+    (found,) = SemanticRoles(TASKS["srl"]).read(path)
     assert (found.words, found.propositions[0].pred) == (("He", "fell"), 1)
     assert found.propositions[0].args == (Argument("ARG1", 0, 1), Argument("V", 1, 2))
 
@@ -279,13 +288,13 @@ def test_answers_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> 
     examples = [
         sentence("w " * length, dict.fromkeys(range(0, length, 2), "")) for length in lengths
     ]
-    found = head.answers(embedded(lengths, widths), examples)
+    found = head.predict(embedded(lengths, widths), examples)
     assert [len(own) for own in found] == [2, 4, 1, 3]
     assert any(roles for own in found for roles in own)
     for example, length, own in zip(examples, lengths, found, strict=True):
-        assert head.answers(embedded((length,), widths), [example]) == [own]
-    monkeypatch.setattr("elmox.tasks.srl.task.MOST_WORDS", 10)
-    assert head.answers(embedded(lengths, widths), examples) == found
+        assert head.predict(embedded((length,), widths), [example]) == [own]
+    monkeypatch.setattr("elmox.tasks.srl.network.MAX_WORDS", 10)
+    assert head.predict(embedded(lengths, widths), examples) == found
 
 
 @settings(max_examples=30, deadline=None)

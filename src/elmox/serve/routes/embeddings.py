@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from elmox.serve.body import read_object
 from elmox.serve.formats import encoded
 from elmox.serve.operations import Encode
 from elmox.serve.refusals import invalid, json_response
-from elmox.serve.routes.describe import add_post
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import Embeddings, EmbeddingsBody, checked
 from elmox.serve.service import Service, layer_key, usage, vector_shape
 
@@ -23,7 +23,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoint."""
 
     async def embeddings(request: Request) -> Response:
@@ -54,8 +54,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             }
         )
 
-    add_post(
-        app,
+    endpoints.add_post(
         "/v1/embeddings",
         embeddings,
         EmbeddingsBody,

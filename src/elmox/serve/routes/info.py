@@ -4,39 +4,39 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.responses import Response
 
 from elmox import __version__
 from elmox.serve.models import LoadedModel
 from elmox.serve.refusals import json_response
-from elmox.serve.routes.describe import add_get
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.service import Service
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoints."""
     created = int(time.time())
 
     def entry(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": created, "owned_by": "elmox"}
 
-    async def models() -> Response:
+    async def models(request: Request) -> Response:
         """Return the names of the loaded models, as OpenAI's API does."""
         data = [entry(name) for name in service.table.models]
         return json_response({"object": "list", "data": data})
 
-    async def one_model(name: str) -> Response:
+    async def one_model(request: Request) -> Response:
         """Return one entry of /v1/models."""
-        return json_response(entry(service.table.model(name).name))
+        return json_response(entry(service.table.model(request.path_params["name"]).name))
 
-    async def info() -> Response:
+    async def info(request: Request) -> Response:
         """Return the loaded models with their layers, the task models, and the limits."""
         return json_response(describe(service))
 
-    add_get(app, "/v1/models", models, "Loaded models")
-    add_get(app, "/v1/models/{name}", one_model, "A loaded model")
-    add_get(app, "/v1/info", info, "Models, task models and limits")
+    endpoints.add_get("/v1/models", models, "Loaded models")
+    endpoints.add_get("/v1/models/{name}", one_model, "A loaded model")
+    endpoints.add_get("/v1/info", info, "Models, task models and limits")
 
 
 def describe(service: Service) -> dict[str, Any]:

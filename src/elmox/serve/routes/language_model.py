@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from elmox.inference.language_model import SentenceScore
@@ -10,7 +10,7 @@ from elmox.serve.body import read_object
 from elmox.serve.models import LoadedModel
 from elmox.serve.operations import Predict, Score
 from elmox.serve.refusals import invalid, json_response
-from elmox.serve.routes.describe import add_post
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import PredictBody, Predictions, ScoreBody, Scores, checked
 from elmox.serve.service import Service, usage
 
@@ -21,7 +21,7 @@ PREDICT_EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add both endpoints."""
 
     async def score(request: Request) -> Response:
@@ -49,8 +49,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             {"object": "list", "model": model.name, "data": data, "usage": usage(num_tokens)}
         )
 
-    add_post(
-        app,
+    endpoints.add_post(
         "/v1/score",
         score,
         ScoreBody,
@@ -58,8 +57,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         "Log-probabilities of texts",
         SCORE_EXAMPLES,
     )
-    add_post(
-        app,
+    endpoints.add_post(
         "/v1/predict",
         predict,
         PredictBody,

@@ -4,10 +4,11 @@ import json
 from html import escape
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from elmox.serve.routes.describe import add_get
+from elmox.serve.refusals import json_response
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.service import Service
 
 STYLE = (
@@ -20,17 +21,21 @@ SECURITY = {
 }
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
-    """Add both pages."""
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
+    """Add the pages."""
 
-    async def index() -> Response:
+    async def index(request: Request) -> Response:
         return HTMLResponse(index_page(service), headers=SECURITY)
 
-    async def docs() -> Response:
-        return HTMLResponse(docs_page(app.openapi()), headers=SECURITY)
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(docs_page(endpoints.schema()), headers=SECURITY)
 
-    add_get(app, "/", index, "Index", described=False)
-    add_get(app, "/docs", docs, "Documentation", described=False)
+    async def schema(request: Request) -> Response:
+        return json_response(endpoints.schema())
+
+    endpoints.add_get("/", index, "Index", described=False)
+    endpoints.add_get("/openapi.json", schema, "OpenAPI schema", described=False)
+    endpoints.add_get("/docs", docs, "Documentation", described=False)
 
 
 def index_page(service: Service) -> str:

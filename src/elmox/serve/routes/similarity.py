@@ -1,13 +1,13 @@
 """`/v1/similarity`: cosines of texts with texts."""
 
 import numpy as np
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from elmox.serve.body import read_object
 from elmox.serve.operations import Encode
 from elmox.serve.refusals import invalid, json_response
-from elmox.serve.routes.describe import add_post
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import Similarities, SimilarityBody, checked
 from elmox.serve.service import Service, layer_key, usage
 
@@ -19,7 +19,7 @@ EXAMPLES = {
 }
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoint."""
 
     async def similarity(request: Request) -> Response:
@@ -46,8 +46,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             }
         )
 
-    add_post(
-        app,
+    endpoints.add_post(
         "/v1/similarity",
         similarity,
         SimilarityBody,

@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from elmox.errors import shortened
 from elmox.serve.admission import check_inputs, check_tokens
 from elmox.serve.body import read_object
 from elmox.serve.operations import Tag
+from elmox.serve.record import record_of
 from elmox.serve.refusals import invalid, json_response
-from elmox.serve.routes.describe import add_post
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import TagBody, TagList, checked, is_tokens
-from elmox.serve.service import Service, record_of, usage
+from elmox.serve.service import Service, usage
 from elmox.tasks.predictor import TaskPredictor
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -22,7 +23,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoint."""
 
     async def tag(request: Request) -> Response:
@@ -42,8 +43,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             {"object": "list", "task": name, "data": data, "usage": usage(num_tokens)}
         )
 
-    add_post(
-        app,
+    endpoints.add_post(
         "/v1/tag/{task}",
         tag,
         TagBody,

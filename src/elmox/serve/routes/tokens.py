@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import orjson
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from elmox.inference.outputs import FloatArray
@@ -12,7 +12,7 @@ from elmox.serve.body import read_object
 from elmox.serve.formats import BINARY_TYPES, encoded, joined, media_type, npy_bytes, raw_bytes
 from elmox.serve.operations import EncodeTokens, Sentence
 from elmox.serve.refusals import json_response
-from elmox.serve.routes.describe import add_post
+from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import TokensBody, TokensList, checked
 from elmox.serve.service import Service, layer_key, usage
 from elmox.serve.texts import TokenizedText
@@ -26,11 +26,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
 }
 LINES = "application/x-ndjson"
-CHUNK_TOKENS = 1024  # computed between two parts of a stream
+CHUNK_TOKENS = 256  # computed between two parts of a stream
 SMALL_RESPONSE = 2**17  # numbers that are written as one piece of JSON
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoint."""
 
     async def tokens(request: Request) -> Response:
@@ -67,8 +67,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return Response(content, headers=headers, media_type=kind)
 
     binary = {name: {"schema": {"type": "string", "format": "binary"}} for name in BINARY_TYPES}
-    add_post(
-        app,
+    endpoints.add_post(
         "/v1/tokens",
         tokens,
         TokensBody,

@@ -121,7 +121,7 @@ class AntecedentScorer(nn.Module):
         return scores
 
 
-def right_antecedents(entities: Tensor, num_candidates: int) -> Tensor:
+def gold_antecedents(entities: Tensor, num_candidates: int) -> Tensor:
     """Which of a mention's candidates are right, where scores stand: (M, 1 + K).
 
     None is, where no candidate is of the same entity, or the mention is of none.

@@ -27,7 +27,7 @@ ROUNDS_AT_ONCE = 16  # of `best_spans`, on a GPU: on documents of novels 8 to 17
 class Mentions:
     """The spans that are kept, by their first words, the shorter ones first."""
 
-    places: Tensor  # (M,) in the table
+    indices: Tensor  # (M,) in the table
     starts: Tensor  # (M,) their first words
     lasts: Tensor  # (M,) their last words
     vectors: Tensor  # (M, D)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from elmox.errors import ElmoxError, NothingToLearn
-from elmox.tasks.fit.session import Results, TaskSession
+from elmox.tasks.fit.results import Results
+from elmox.tasks.fit.session import TaskSession
 from elmox.tasks.model import read_model
 from elmox.tasks.recipe import NO_ELMO, TaskRecipe, by_name, changed
 

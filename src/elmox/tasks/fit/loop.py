@@ -1,15 +1,16 @@
-"""Fitting a task's model: the one loop for all tasks.
+"""The training loop of all tasks.
 
-AdamW on the task's own weights, and on a biLM's where the recipe says so; the best epoch by the dev
-data's score is what stays. An epoch depends on seed and epoch alone, and after each one all is
-saved: an interrupted fit goes on with the very numbers of an undisturbed one (a GPU adds up some
-gradients in any order: there, but for the last bits).
+AdamW on the task's weights, and on the biLM's if it is fine-tuned; the epoch with the best score on
+the dev data is kept. An epoch depends on seed and epoch number only, and everything is saved after
+each one: an interrupted fit continues with bit-identical numbers on a CPU. (A GPU sums some
+gradients in any order, so that last bits may differ there.)
 """
 
 import hashlib
 import json
 import math
 import time
+from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,43 +19,38 @@ import torch
 from torch import Tensor
 
 from elmox.config import validated
-from elmox.errors import ElmoxError
-from elmox.io.files import (
-    atomic_directory,
-    is_vacant,
-    read_json,
-    to_json,
-)
+from elmox.errors import Argument, ArgumentError, ElmoxError
+from elmox.io.files import atomic_directory, is_vacant, read_json, to_json
 from elmox.io.memory import memory_explained
 from elmox.io.progress import Log
 from elmox.io.temporary import clear_leftovers
 from elmox.io.tensors import digest, read_tensors, write_tensors
 from elmox.kernels.tf32 import tf32_products
-from elmox.tasks.data.batches import TaskData, answers_to
-from elmox.tasks.fit.pace import Pace
-from elmox.tasks.metrics.shown import shown_score
+from elmox.tasks.data.batches import TaskData, predict_all
+from elmox.tasks.metrics.tally import format_score
 from elmox.tasks.model import MODEL, ModelDescription, TaskModel, read_model, write_model
 from elmox.tasks.recipe import by_name
 from elmox.training.progress import MetricsLog
 
 PROGRESS = "progress"
+UPDATES_AHEAD = 2
 
 
 @dataclass(frozen=True)
 class FitProgress:
-    """How far a fit is.
+    """The state of a fit.
 
     Attributes:
-        epoch: epochs done.
-        best_epoch: the one with the best score on the dev data; 0 before the first.
+        epoch: number of finished epochs.
+        best_epoch: the one with the best dev score; 0 before the first.
         best: the scores of that epoch.
-        lr: of the next epoch.
-        seconds: spent, in all its sessions.
+        lr: learning rate of the next epoch.
+        seconds: time spent, over all runs.
     """
 
     epoch: int = 0
     best_epoch: int = 0
-    best: dict[str, int | float] = field(default_factory=dict)  # an int read again is one
+    best: dict[str, int | float] = field(default_factory=dict)  # an int stays an int when read
     lr: float = 0.0
     seconds: float = 0.0
 
@@ -72,21 +68,24 @@ def fit(
     """Fit a model and return its best epoch.
 
     Args:
-        model: with fresh weights, on the device where it is to be fitted.
-        train: what it learns from.
-        dev: by which its best epoch is chosen.
-        out: a directory for the run. Where an interrupted one lies there, it goes on.
-        log: told how it goes, a line at a time.
+        model: with fresh weights, on the device to fit it on.
+        train: the training data.
+        dev: the data that selects the best epoch.
+        out: a directory for the run. An interrupted run in it is continued.
+        log: called with lines of progress.
 
     Returns:
-        The model of the best epoch, which also lies in `out/model`; and how it went.
+        The model of the best epoch, which is also in `out/model`, and the final state.
     """
     for name in (PROGRESS, MODEL):
         clear_leftovers(out / name)
-    if not (out / PROGRESS).exists() and not is_vacant(out / MODEL):  # it is of others' making
-        raise ElmoxError(
-            f"{out / MODEL} exists already, and no {PROGRESS} beside it to go on from: choose "
-            "another --out, or move it away"
+    if not (out / PROGRESS).exists() and not is_vacant(out / MODEL):  # not made by this run
+        raise ArgumentError(
+            "{} exists already, without the {} to continue from: choose another {}, or move it "
+            "away",
+            out / MODEL,
+            PROGRESS,
+            Argument("out"),
         )
     run = _Fit(model, train, dev, out, log)
     try:
@@ -99,6 +98,29 @@ def fit(
     return best, run.progress
 
 
+class Pace:
+    """A bound on how far the host runs ahead of a GPU, a few updates, which sleeps while it waits.
+
+    The GPU always has work queued. Without the bound the host would fill the queue and then spin
+    until there is room, which costs other processes on the same CPU, such as other fits, their
+    time. On other devices this does nothing.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._queued: deque[torch.cuda.Event] = deque()
+
+    def updated(self) -> None:
+        """Count one more queued update, and wait if there are too many."""
+        if self._device.type != "cuda":
+            return
+        event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(self._device))
+        self._queued.append(event)
+        if len(self._queued) > UPDATES_AHEAD:
+            self._queued.popleft().synchronize()
+
+
 class _Fit:
     def __init__(
         self, model: TaskModel, train: TaskData, dev: TaskData, out: Path, log: Log
@@ -108,7 +130,7 @@ class _Fit:
         self._recipe = model.description.recipe.fit
         self._metric = model.task.metric
         self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        self._fused = model.device.type == "cuda"  # one launch, where launches are what takes time
+        self._fused = model.device.type == "cuda"  # one launch, because launches dominate the time
         self._optimizer = torch.optim.AdamW(
             _groups(model), weight_decay=self._recipe.weight_decay, fused=self._fused
         )
@@ -117,24 +139,24 @@ class _Fit:
         if (out / PROGRESS).is_dir():
             self._restore()
         else:
-            self._save()  # a model that an epoch leaves is then known as this run's
+            self._save()  # marks the model of a later epoch as made by this run
         self._metrics = MetricsLog(out, self.progress.epoch)
 
     def close(self) -> None:
-        """Nothing more will be reported."""
+        """Close the metrics log."""
         self._metrics.close()
 
     def is_over(self) -> bool:
-        """Whether there is nothing more to gain."""
+        """Return whether epochs or patience are used up."""
         epoch, best = self.progress.epoch, self.progress.best_epoch
         return epoch >= self._recipe.epochs or epoch - best >= self._recipe.patience
 
     def epoch(self) -> None:
-        """Read the training data once, look at the dev data, save."""
+        """Train on the training data once, score the dev data, save."""
         began = time.monotonic()
         number = self.progress.epoch + 1
-        loss = self._learn(number)
-        scores = self._model.task.score(self._dev.examples, answers_to(self._model, self._dev))
+        loss = self._train_epoch(number)
+        scores = self._model.task.score(self._dev.examples, predict_all(self._model, self._dev))
         better = scores[self._metric] > self.progress.best.get(self._metric, float("-inf"))
         if better:
             self.progress = replace(self.progress, best_epoch=number, best=scores)
@@ -146,26 +168,26 @@ class _Fit:
             lr=self._rate_after(number),
             seconds=self.progress.seconds + time.monotonic() - began,
         )
-        found = {f"dev_{name}": value for name, value in scores.items()}
-        self._metrics.write(  # before the epoch counts as done: else a kill could lose its line
-            number, {"loss": loss, "lr": lr, **found, "seconds": self.progress.seconds}
+        dev_scores = {f"dev_{name}": value for name, value in scores.items()}
+        self._metrics.write(  # before the epoch is saved as done: a kill must not lose its line
+            number, {"loss": loss, "lr": lr, **dev_scores, "seconds": self.progress.seconds}
         )
         self._save()
-        shown = ", ".join(f"{name} {shown_score(value)}" for name, value in scores.items())
+        shown = ", ".join(f"{name} {format_score(value)}" for name, value in scores.items())
         self._log(f"epoch {number}, loss {loss:.4f}, dev {shown}{'' if better else ' (no better)'}")
 
     def _rate_after(self, number: int) -> float:
-        """The rate of the epoch after this one."""
+        """Return the learning rate of the epoch after this one."""
         recipe, lr = self._recipe, self.progress.lr
         if recipe.decay:
             return recipe.lr * (1 - number / recipe.epochs)
         waited = number - self.progress.best_epoch
         return lr / 2 if waited and waited % max(1, recipe.patience // 2) == 0 else lr
 
-    def _learn(self, number: int) -> float:
-        """One epoch of updates; the mean loss."""
+    def _train_epoch(self, number: int) -> float:
+        """Run the updates of one epoch and return the mean loss."""
         model, recipe = self._model.train(), self._recipe
-        torch.manual_seed(_mixed(recipe.seed, number))
+        torch.manual_seed(_epoch_seed(recipe.seed, number))
         for group in self._optimizer.param_groups:
             group["lr"] = group["initial_lr"] * (self.progress.lr / recipe.lr)
         total, pace = torch.zeros((), device=model.device), Pace(model.device)
@@ -201,13 +223,20 @@ class _Fit:
         path = self._out / PROGRESS
         differing = _differing(_stored_job(path / "job.json"), self._job)
         if differing:
-            raise ElmoxError(
-                f"{self._out} was begun with other settings or other data "
-                f"({', '.join(differing)}): go on with those, or choose another --out"
+            raise ArgumentError(
+                "{} was begun with other settings or other data ({}): continue with those, or "
+                "choose another {}",
+                self._out,
+                ", ".join(differing),
+                Argument("out"),
             )
         tensors = read_tensors(path / "state.safetensors")
-        own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
-        self._model.load(own, str(path / "state.safetensors"))
+        weights = {
+            name.removeprefix("model."): tensor
+            for name, tensor in tensors.items()
+            if name.startswith("model.")
+        }
+        self._model.load(weights, str(path / "state.safetensors"))
         for name, parameter in self._parameters.items():
             moments = {
                 key: tensors[stored].to(parameter.device if self._fused or key != "step" else "cpu")
@@ -224,21 +253,18 @@ class _Fit:
                 f"{self._out / MODEL} is missing, the model of epoch {best}: put it back, or "
                 f"delete {self._out} to fit it again"
             )
-        self._log(f"going on after epoch {self.progress.epoch}")
+        self._log(f"continuing after epoch {self.progress.epoch}")
 
 
 def _groups(model: TaskModel) -> list[dict[str, Any]]:
-    """What is learned, and at which rate: the task's own weights, ELMo's mix, and a biLM.
-
-    A rate is the first epoch's.
-    """
+    """Return the parameters with their initial rates: the task's weights, ELMo's mix, a biLM."""
     recipe = model.description.recipe
     mix = [] if model.embedder.mix is None else [*model.embedder.mix.parameters()]
-    mixing = set(mix)
-    own = [*model.embedder.parameters(), *model.head.parameters()]
+    in_mix = set(mix)
+    parameters = [*model.embedder.parameters(), *model.head.parameters()]
     bilm = [] if model.finetuned is None else [*model.finetuned.parameters()]
     parts = (
-        ([one for one in own if one not in mixing], recipe.fit.lr),
+        ([parameter for parameter in parameters if parameter not in in_mix], recipe.fit.lr),
         (mix, recipe.fit.lr * recipe.elmo.mix_rate),
         (bilm, recipe.elmo.lr),
     )
@@ -246,23 +272,19 @@ def _groups(model: TaskModel) -> list[dict[str, Any]]:
 
 
 def _stored_job(path: Path) -> dict[str, Any]:
-    """What a fit that was begun depends on. Settings that were not known then have their defaults.
-
-    Args:
-        path: its file.
-    """
+    """Read what an earlier fit depends on; settings that it did not have yet get their defaults."""
     job = read_json(path)
     return {**job, "model": _values(validated(ModelDescription, job.get("model", {}), str(path)))}
 
 
 def _values(description: ModelDescription) -> dict[str, Any]:
-    """As JSON knows them."""
-    found: dict[str, Any] = json.loads(to_json(asdict(description)))
-    return found
+    """Return a description as it is read back from JSON."""
+    values: dict[str, Any] = json.loads(to_json(asdict(description)))
+    return values
 
 
 def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What of a job is not as it was; not the places of files, as digests tell what is in them."""
+    """List the differences of two jobs, except paths: digests cover the files' contents."""
     old, new = _settings(before), _settings(now)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return [
@@ -273,14 +295,14 @@ def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def _settings(job: dict[str, Any]) -> dict[str, Any]:
-    """Those of the recipe by names like fit.lr; the rest of a job, digests mostly, by its own."""
+    """Return the recipe's settings by names like fit.lr, and the rest of a job, mostly digests."""
     rest = {**job["model"], **job}
     del rest["model"], rest["recipe"]
     return {**by_name(job["model"]["recipe"]), **rest}
 
 
 def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:
-    """What a fit depends on, as JSON knows it."""
+    """Return everything that a fit depends on, as JSON stores it."""
     settings = _values(model.description)
     words = hashlib.blake2b(repr(model.words).encode("utf-8", "surrogatepass"), digest_size=16)
     static = model.embedder.static
@@ -293,6 +315,6 @@ def _job(model: TaskModel, train: TaskData, dev: TaskData) -> dict[str, Any]:
     }
 
 
-def _mixed(seed: int, epoch: int) -> int:
-    """A seed for an epoch."""
+def _epoch_seed(seed: int, epoch: int) -> int:
+    """Return the seed of an epoch."""
     return (seed * 1_000_003 + epoch) % 2**63

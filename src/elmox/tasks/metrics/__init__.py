@@ -1,5 +1,5 @@
-"""How well a task is done, counted as its official scorer counts. All figures are percent.
+"""Scores that several tasks share; a metric of one task is in that task's folder.
 
-What is scored by itself (a document, a sentence, a question) has a function of its own, and scores
-of several add up: a bootstrap over them needs no second scoring.
+All scores are percentages. Scores of single items (a document, a sentence, a question) add up, so
+that a bootstrap over items does not have to score them again.
 """

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.errors import ElmoxError
+from elmox.io.settings import at_least
 from elmox.io.transfer import to_device
 from elmox.kernels.recurrence.dispatch import read_rows
 from elmox.kernels.recurrence.packing import PackedRows, Packing
@@ -47,6 +48,13 @@ def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Ten
     found = read_rows(rnn, flat.index_select(0, order.places), order.rows)
     padded = found.new_zeros(len(flat), found.shape[1]).index_copy_(0, order.places, found)
     return padded.view(*words.shape[:2], -1)
+
+
+def check_layers(hidden: Sequence[int], name: str = "head.hidden") -> None:
+    """Check the widths of a setting that has one for each layer."""
+    at_least(1, f"the number of layers in {name}", len(hidden))
+    for width in hidden:
+        at_least(1, name, width)
 
 
 class BiLstm(nn.Module):

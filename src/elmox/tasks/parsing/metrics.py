@@ -1,9 +1,9 @@
-"""Dependencies as the CoNLL 2018 shared task on Universal Dependencies scores them.
+"""Dependency scores as the CoNLL 2018 shared task on Universal Dependencies computes them.
 
-UAS is the share of words whose head is right, LAS of those whose relation to it is right too. Words
-are given, so that nothing has to be aligned. As in the task's script all words count, punctuation
-too, and only the universal part of a relation: `nsubj:pass` is `nsubj`. Older results, on the Penn
-Treebank above all, leave punctuation out and take relations whole: both are options.
+UAS is the share of words with the right head, LAS the share with the right head and relation. Words
+are given, so that nothing has to be aligned. As in the task's script, punctuation counts, and only
+the universal part of a relation does: `nsubj:pass` is `nsubj`. Older results, on the Penn Treebank
+above all, leave punctuation out and compare whole relations: both are options.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,32 +18,32 @@ _PUNCTUATION = "PUNCT"
 
 @dataclass(frozen=True)
 class ParseScore:
-    """How many words were scored and right; scores of sentences add up.
+    """Counts of scored and of correct words; scores of sentences add up.
 
     Attributes:
-        num_words: that count.
-        right_heads: of them, those with the right head.
-        right_relations: of those, the ones with the right relation.
+        num_words: words that were scored.
+        correct_heads: those with the right head.
+        correct_relations: those with the right head and relation.
     """
 
     num_words: int = 0
-    right_heads: int = 0
-    right_relations: int = 0
+    correct_heads: int = 0
+    correct_relations: int = 0
 
     def __add__(self, other: "ParseScore") -> "ParseScore":
-        return ParseScore(
-            self.num_words + other.num_words,
-            self.right_heads + other.right_heads,
-            self.right_relations + other.right_relations,
-        )
+        heads = self.correct_heads + other.correct_heads
+        relations = self.correct_relations + other.correct_relations
+        return ParseScore(self.num_words + other.num_words, heads, relations)
 
     @property
     def uas(self) -> float:
-        return percent(self.right_heads, self.num_words)
+        """Unlabeled attachment score, in percent."""
+        return percent(self.correct_heads, self.num_words)
 
     @property
     def las(self) -> float:
-        return percent(self.right_relations, self.num_words)
+        """Labeled attachment score, in percent."""
+        return percent(self.correct_relations, self.num_words)
 
 
 def score_parses(
@@ -53,7 +53,7 @@ def score_parses(
     whole_relations: bool = False,
     skip_punctuation: bool = False,
 ) -> ParseScore:
-    """The score over sentences; see `score_parse`."""
+    """Score sentences; see `score_parse`."""
     total = ParseScore()
     golds, parses = list(gold), list(predicted)
     if len(golds) != len(parses):
@@ -77,29 +77,29 @@ def score_parse(
     whole_relations: bool = False,
     skip_punctuation: bool = False,
 ) -> ParseScore:
-    """The score of one sentence.
+    """Score one sentence.
 
     Args:
-        gold: the sentence with its right heads and relations.
+        gold: the sentence with its gold heads and relations.
         heads: the predicted head of each word, counted from 1; 0 for the root.
         deprels: the predicted relations.
-        whole_relations: `nsubj:pass` has to be just that.
-        skip_punctuation: leave out words whose gold universal part of speech is PUNCT. They may
+        whole_relations: compare whole relations, such as `nsubj:pass`.
+        skip_punctuation: do not score words whose gold universal part of speech is PUNCT. They may
             still be heads.
     """
     if not len(gold) == len(heads) == len(deprels):
         raise ElmoxError(
-            f"{len(heads)} heads and {len(deprels)} relations, expected {len(gold)}: one for a word"
+            f"{len(heads)} heads and {len(deprels)} relations, expected {len(gold)}: one per word"
         )
-    num_words = right_heads = right_relations = 0
-    for place, upos in enumerate(gold.upos):
+    num_words = correct_heads = correct_relations = 0
+    for index, upos in enumerate(gold.upos):
         if skip_punctuation and upos == _PUNCTUATION:
             continue
         num_words += 1
-        if heads[place] == gold.heads[place]:
-            right_heads += 1
-            own, said = gold.deprels[place], deprels[place]
+        if heads[index] == gold.heads[index]:
+            correct_heads += 1
+            relation, guess = gold.deprels[index], deprels[index]
             if not whole_relations:
-                own, said = own.partition(":")[0], said.partition(":")[0]
-            right_relations += own == said
-    return ParseScore(num_words, right_heads, right_relations)
+                relation, guess = relation.partition(":")[0], guess.partition(":")[0]
+            correct_relations += relation == guess
+    return ParseScore(num_words, correct_heads, correct_relations)

@@ -44,10 +44,10 @@ def best_tree(scores: NDArray[np.floating]) -> NDArray[np.int64]:
 
 def is_tree(heads: NDArray[np.int64]) -> bool:
     """Whether these numbers of heads, (T,), are a tree with one word at the root."""
-    return np.count_nonzero(heads == ROOT) == 1 and not has_circle(heads)
+    return np.count_nonzero(heads == ROOT) == 1 and not has_cycle(heads)
 
 
-def has_circle(heads: NDArray[np.int64]) -> bool:
+def has_cycle(heads: NDArray[np.int64]) -> bool:
     """Whether from some word the numbers of heads, (T,), do not lead up to the root."""
     ancestors = np.concatenate([[ROOT], heads])
     for _ in range(len(heads).bit_length()):  # each time twice as far up

@@ -78,7 +78,7 @@ def tokenized_questions(questions: Iterable[Question]) -> list[TextQuestion]:
     return found
 
 
-def untold_question(
+def unlabeled_question(
     question: tuple[str, ...], context: tuple[str, ...], text: str | None = None
 ) -> TextQuestion:
     """A question of which no answer is known.

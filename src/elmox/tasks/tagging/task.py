@@ -1,211 +1,143 @@
-"""Sequence tagging: part-of-speech tags, chunks, named entities.
-
-The paper's tagger (supplement A.6; Lample et al. 2016, Peters et al. 2017): two layers of
-bidirectional LSTMs, then a CRF whose transitions are those that the tags' scheme allows. With
-`elmo.place = "middle"`, ELMo joins after the first layer, where TagLM had it.
-"""
+"""Sequence tagging: part-of-speech tags, chunks, named entities."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
-
-from elmox.config import validated
 from elmox.errors import ElmoxError
 from elmox.io.conllu import UNSPECIFIED, read_conllu
-from elmox.io.settings import at_least, share
-from elmox.io.transfer import to_device
-from elmox.tasks.data.columns import TaggedSentence, read_columns
-from elmox.tasks.data.questions import Questions, Sentences
+from elmox.tasks.base import LabeledSpan, Offsets, Task, TaskOutput
 from elmox.tasks.data.texts import Sentence
-from elmox.tasks.metrics.accuracy import score_tags
-from elmox.tasks.nn.crf import Crf
-from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.encoder import Encoder
-from elmox.tasks.nn.padding import padded_labels
-from elmox.tasks.tagging.span_f1 import score_spans
-from elmox.tasks.tagging.spans import (
-    OUTSIDE,
-    Scheme,
-    allowed_transitions,
-    converted,
-    scheme_of,
-    spans_of,
-    tag_of,
-)
-
-ANY_SCHEME: Scheme = "BIOUL"  # read as this, tags of the other schemes spell the same spans
+from elmox.tasks.registry import TaskInfo
+from elmox.tasks.tagging.columns import TaggedSentence, read_columns
+from elmox.tasks.tagging.metrics import score_spans, score_tags
+from elmox.tasks.tagging.network import ANY_SCHEME, Tagger, TaggerConfig, TaggerSettings
+from elmox.tasks.tagging.spans import OUTSIDE, scheme_of, spans_of, tag_of
 
 _SPAN_TAG = re.compile("[BIULES]-.+")
 
 
-def _check_spans(path: Path, examples: Sequence[TaggedSentence]) -> None:
-    """Refuse tags that spell no spans."""
-    for number, own in enumerate(examples, start=1):
-        try:
-            scheme_of([own.tags])
-        except ElmoxError as error:
-            raise ElmoxError(f"{path}, sentence {number}: {error}") from None
-
-
-def _refuse_spans(path: Path, examples: Sequence[TaggedSentence]) -> None:
-    """Refuse tags all of which spell spans: no inventory of parts of speech is like that."""
-    tags = {tag for own in examples for tag in own.tags} - {OUTSIDE}
-    if tags and all(_SPAN_TAG.fullmatch(tag) for tag in tags):
-        raise ElmoxError(
-            f"{path}: the tags spell spans, {min(tags)!r} among them, expected parts of speech in "
-            "the last column: put them there, or use chunk or ner"
-        )
-
-
 @dataclass(frozen=True)
-class TaggerSettings:
-    """What a recipe may say under `[head]`.
+class TaggingOutput(TaskOutput):
+    """A tagged sentence.
 
     Attributes:
-        hidden: cells of each direction, layer by layer.
-        dropout: on what each layer gives.
+        tokens: its words.
+        tags: a tag per word; spans are in BIO.
+        spans: the spans that the tags mark; None for tasks whose tags mark none.
+        offsets: first character of each token and the one after its last; None if the input was
+            tokens.
     """
 
-    hidden: tuple[int, ...] = (200, 200)
-    dropout: float = 0.5
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
-    def __post_init__(self) -> None:
-        at_least(1, "the number of layers in head.hidden", len(self.hidden))
-        for cells in self.hidden:
-            at_least(1, "head.hidden", cells)
-        share("head.dropout", self.dropout)
-
-
-@dataclass(frozen=True)
-class TaggerDescription:
-    """A tagger, but for its weights."""
-
-    settings: TaggerSettings
+    tokens: tuple[str, ...]
     tags: tuple[str, ...]
-    scheme: Scheme | None  # in which the tags spell spans, if they do
+    spans: tuple[LabeledSpan, ...] | None = None
+    offsets: Offsets | None = None
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+def word_tagging(info: TaskInfo) -> "Tagging":
+    """Return a task that gives each word a tag, such as its part of speech."""
+    return Tagging(info, spans=False)
 
 
-class Tagging:
-    """A task that gives each word a tag; a `Task`.
+def span_tagging(info: TaskInfo) -> "Tagging":
+    """Return a task that marks spans, such as names."""
+    return Tagging(info, spans=True)
 
-    Args:
-        name: of the task.
-        spans: whether tags spell spans, which then are what counts.
-    """
 
-    def __init__(self, name: str, spans: bool) -> None:
-        self.name = name
-        self.metric = "f1" if spans else "accuracy"
-        self.asks: Questions = Sentences()
-        self.tokenizer: str | None = None
+class Tagging(Task[TaggedSentence, Sequence[str]]):
+    """A tag per word; the tags of some tasks mark spans, which are then scored."""
+
+    settings_type = TaggerSettings
+    config_type = TaggerConfig
+    head_type = Tagger
+
+    def __init__(self, info: TaskInfo, spans: bool) -> None:
+        """Make the task; `spans` for tags that mark spans."""
+        super().__init__(info)
         self._spans = spans
 
-    def read(self, path: Path) -> list[TaggedSentence]:
-        """CoNLL columns (the word first, the tag last), or the universal tags of CoNLL-U."""
+    def read(self, path: Path, settings: Any = None) -> list[TaggedSentence]:
+        """Read CoNLL columns (the word first, the tag last), or the universal tags of CoNLL-U."""
         if ".conllu" not in path.name:
             examples = list(read_columns(path))
         elif self._spans:
             raise ElmoxError(f"{path} is a treebank: {self.name} reads CoNLL columns")
         else:
-            examples = [TaggedSentence(own.words, own.upos) for own in read_conllu(path)]
-            if all(tag == UNSPECIFIED for own in examples for tag in own.tags):
+            examples = [TaggedSentence(tree.words, tree.upos) for tree in read_conllu(path)]
+            if all(tag == UNSPECIFIED for example in examples for tag in example.tags):
                 raise ElmoxError(f"{path} has no tags, all are {UNSPECIFIED}: expected UPOS")
         if self._spans:
-            _check_spans(path, examples)
+            _require_spans(path, examples)
         else:
             _refuse_spans(path, examples)
         return examples
 
-    def unlabeled(self, values: Mapping[str, Any]) -> TaggedSentence:
-        """A sentence without tags."""
+    def example_from_input(self, values: Mapping[str, Any]) -> TaggedSentence:
+        """Return a sentence without tags."""
         return TaggedSentence(tuple(values["tokens"]), ())
 
-    def without_words(self) -> list[str]:
-        """No tags."""
+    def empty_prediction(self) -> list[str]:
+        """Return no tags."""
         return []
 
     def sentences(self, example: TaggedSentence) -> Sequence[Sentence]:
-        """The sentence itself."""
+        """Return the sentence itself."""
         return (example.words,)
 
-    def describe(
-        self, train: Sequence[TaggedSentence], settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """The tags of the training data; spans are spelled in BIOUL, which says most."""
-        own = validated(TaggerSettings, settings, "the recipe's [head]")
+    def configure(self, train: Sequence[TaggedSentence], settings: TaggerSettings) -> TaggerConfig:
+        """Collect the tags of the training data; spans are tagged in BIOUL, the richest scheme."""
         if not self._spans:
             tags = sorted({tag for example in train for tag in example.tags})
-            return asdict(TaggerDescription(own, tuple(tags), None))
+            return TaggerConfig(settings, tuple(tags), None)
         labels = {span.label for example in train for span in spans_of(example.tags, ANY_SCHEME)}
         tags = [OUTSIDE, *(tag_of(prefix, label) for label in sorted(labels) for prefix in "BIUL")]
-        return asdict(TaggerDescription(own, tuple(tags), "BIOUL"))
+        return TaggerConfig(settings, tuple(tags), "BIOUL")
 
-    def head(self, description: Mapping[str, Any], widths: Widths) -> nn.Module:
-        """A tagger with fresh weights."""
-        return Tagger(validated(TaggerDescription, description, "the tagger"), widths)
+    def labels(self, config: Mapping[str, Any]) -> list[str]:
+        """Return the labels of spans, or the tags of words."""
+        tags = config["tags"]
+        if not self._spans:
+            return list(tags)
+        return list(dict.fromkeys(tag.partition("-")[2] for tag in tags if tag != OUTSIDE))
 
     def score(
-        self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]]
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[Sequence[str]]
     ) -> dict[str, float]:
-        """Accuracy of tags; precision, recall and F1 of spans as conlleval reckons them."""
+        """Return the accuracy of tags, or precision, recall and F1 of spans."""
         gold = [example.tags for example in examples]
         if not self._spans:
-            return {"accuracy": score_tags(gold, answers).percent}
-        found = score_spans(gold, answers)
-        return {"f1": found.f1, "precision": found.precision, "recall": found.recall}
+            return {"accuracy": score_tags(gold, predictions).percent}
+        overall = score_spans(gold, predictions).overall
+        return {"f1": overall.f1, "precision": overall.precision, "recall": overall.recall}
 
-    def show(self, example: TaggedSentence, answer: Sequence[str]) -> dict[str, Any]:
-        """Words, tags and, where tags spell spans, those."""
-        shown: dict[str, Any] = {"tokens": list(example.words), "tags": list(answer)}
+    def format_prediction(
+        self, example: TaggedSentence, prediction: Sequence[str], offsets: Mapping[str, Any]
+    ) -> TaggingOutput:
+        """Return words, tags and, if the tags mark spans, those."""
+        spans, token_offsets = None, offsets.get("tokens")
         if self._spans:
-            shown["spans"] = [
-                {"start": span.start, "end": span.end_exclusive, "label": span.label}
-                for span in spans_of(answer, "BIO")
-            ]
-        return shown
+            found = spans_of(prediction, "BIO")
+            spans = tuple(LabeledSpan.at(*span, offsets=token_offsets) for span in found)
+        return TaggingOutput(example.words, tuple(prediction), spans, token_offsets)
 
 
-class Tagger(nn.Module):
-    """Bidirectional LSTMs and a CRF; a `Head`. Spans are answered in BIO, the plainest scheme."""
+def _require_spans(path: Path, examples: Sequence[TaggedSentence]) -> None:
+    """Refuse tags that mark no spans."""
+    for number, example in enumerate(examples, start=1):
+        try:
+            scheme_of([example.tags])
+        except ElmoxError as error:
+            raise ElmoxError(f"{path}, sentence {number}: {error}") from None
 
-    def __init__(self, description: TaggerDescription, widths: Widths) -> None:
-        super().__init__()
-        settings, self._tags = description.settings, description.tags
-        self._scheme = description.scheme
-        self._ids = {tag: number for number, tag in enumerate(self._tags)}
-        self._known: dict[tuple[str, ...], list[int]] = {}
-        self.encoder = Encoder(widths, settings.hidden, nn.Dropout(settings.dropout))
-        self.scores = nn.Linear(self.encoder.width, len(self._tags))
-        self.crf = Crf(len(self._tags), *allowed_transitions(self._tags, self._scheme))
 
-    def forward(self, texts: Embedded) -> Tensor:
-        """A score for every word and tag, (N, T, C)."""
-        scores: Tensor = self.scores(self.encoder(texts))
-        return scores
-
-    def loss(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> Tensor:
-        """The mean negative log-likelihood of a sentence's tags."""
-        rows = (self._numbers(example.tags) for example in examples)
-        tags = padded_labels(rows, texts.mask.shape, fill=0)
-        loss: Tensor = self.crf(self(texts), to_device(tags, texts.mask.device), texts.mask)
-        return loss
-
-    def answers(self, texts: Embedded, examples: Sequence[TaggedSentence]) -> list[list[str]]:
-        """The likeliest tags of each sentence."""
-        found = [[self._tags[i] for i in path] for path in self.crf.decode(self(texts), texts.mask)]
-        return found if self._scheme is None else [converted(t, self._scheme, "BIO") for t in found]
-
-    def _numbers(self, tags: tuple[str, ...]) -> list[int]:
-        """Those of a sentence's tags, in the model's scheme. Kept: there are many epochs."""
-        if tags not in self._known:
-            own = tags if self._scheme is None else converted(tags, ANY_SCHEME, self._scheme)
-            self._known[tags] = [self._ids[tag] for tag in own]
-        return self._known[tags]
+def _refuse_spans(path: Path, examples: Sequence[TaggedSentence]) -> None:
+    """Refuse tags all of which mark spans: no inventory of parts of speech is like that."""
+    tags = {tag for example in examples for tag in example.tags} - {OUTSIDE}
+    if tags and all(_SPAN_TAG.fullmatch(tag) for tag in tags):
+        raise ElmoxError(
+            f"{path}: the tags mark spans, for example {min(tags)!r}, expected parts of speech in "
+            "the last column: put them there, or use chunk or ner"
+        )

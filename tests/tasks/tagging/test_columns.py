@@ -7,7 +7,7 @@ import pytest
 from shared_data import SHARED
 
 from elmox.errors import ElmoxError
-from elmox.tasks.data.columns import TaggedSentence, read_columns
+from elmox.tasks.tagging.columns import TaggedSentence, read_columns
 
 TASKS = SHARED / "tasks"
 

@@ -6,7 +6,7 @@ import pytest
 
 from elmox.errors import ElmoxError
 from elmox.tasks.metrics.tally import Tally
-from elmox.tasks.tagging.span_f1 import score_spans
+from elmox.tasks.tagging.metrics import Accuracy, SpanScores, score_spans, score_tags
 from elmox.tasks.tagging.spans import converted
 
 GOLD = """\
@@ -38,15 +38,35 @@ def tagged(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
+def table(scores: SpanScores) -> str:
+    """The report of conlleval, character by character."""
+    overall, tags = scores.overall, scores.tags
+    lines = [
+        f"processed {tags.num_all} tokens with {overall.gold:.0f} phrases; "
+        f"found: {overall.predicted:.0f} phrases; correct: {overall.correct:.0f}."
+    ]
+    if tags.num_all:
+        lines.append(f"accuracy: {tags.percent:6.2f}%; {percentages(overall)}")
+    lines += [
+        f"{label:>17}: {percentages(tally)}  {tally.predicted:.0f}"
+        for label, tally in scores.by_label.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def percentages(tally: Tally) -> str:
+    return f"precision: {tally.precision:6.2f}%; recall: {tally.recall:6.2f}%; FB1: {tally.f1:6.2f}"
+
+
 def test_what_conlleval_prints() -> None:
     scores = score_spans(tagged(GOLD), tagged(PREDICTED))
-    assert scores.table() == CONLLEVAL
+    assert table(scores) == CONLLEVAL
     assert scores.overall == Tally.of(correct=5, predicted=9, gold=10)
     assert scores.by_label["NP"] == Tally.of(correct=2, predicted=4, gold=5)
-    assert scores.precision == 500 / 9
-    assert scores.recall == 50
-    assert scores.f1 == pytest.approx(1000 / 19)
-    assert scores.accuracy == 1400 / 22
+    assert scores.overall.precision == 500 / 9
+    assert scores.overall.recall == 50
+    assert scores.overall.f1 == pytest.approx(1000 / 19)
+    assert scores.tags.percent == 1400 / 22
 
 
 @pytest.mark.parametrize(
@@ -82,16 +102,21 @@ accuracy:   0.00%; precision:   0.00%; recall:   0.00%; FB1:   0.00
     ],
 )
 def test_degenerate_cases(gold: str, predicted: str, printed: str) -> None:
-    assert score_spans(tagged(gold), tagged(predicted)).table() == printed
+    assert table(score_spans(tagged(gold), tagged(predicted))) == printed
 
 
 def test_all_right_and_all_wrong() -> None:
     gold = tagged(GOLD)
     scores = score_spans(gold, gold)
-    assert (scores.precision, scores.recall, scores.f1, scores.accuracy) == (100, 100, 100, 100)
+    assert (
+        scores.overall.precision,
+        scores.overall.recall,
+        scores.overall.f1,
+        scores.tags.percent,
+    ) == (100, 100, 100, 100)
     longer = score_spans(tagged("B-A I-A O"), tagged("B-A I-A I-A"))  # overlapping is not right
     assert longer.overall == Tally.of(correct=0, predicted=1, gold=1)
-    assert (longer.f1, longer.accuracy) == (0, 200 / 3)
+    assert (longer.overall.f1, longer.tags.percent) == (0, 200 / 3)
 
 
 def test_spans_end_with_their_sentence() -> None:
@@ -105,7 +130,7 @@ def test_scores_of_sentences_add_up() -> None:
     for own, others in zip(gold, predicted, strict=True):
         total += score_spans([own], [others])
     assert total == score_spans(gold, predicted)
-    assert total.table() == CONLLEVAL
+    assert table(total) == CONLLEVAL
 
 
 def test_spans_do_not_depend_on_the_scheme() -> None:
@@ -115,8 +140,8 @@ def test_spans_do_not_depend_on_the_scheme() -> None:
     expected = score_spans(tagged(GOLD), tagged(PREDICTED))
     for found in (score_spans(gold, predicted), score_spans(gold, tagged(PREDICTED))):
         assert (found.overall, found.by_label) == (expected.overall, expected.by_label)
-    assert score_spans(gold, tagged(GOLD)).f1 == 100
-    assert score_spans(gold, tagged(GOLD)).accuracy < 100
+    assert score_spans(gold, tagged(GOLD)).overall.f1 == 100
+    assert score_spans(gold, tagged(GOLD)).tags.percent < 100
 
 
 def test_what_cannot_be_scored() -> None:
@@ -136,7 +161,22 @@ def test_as_seqeval(prefixes: str) -> None:
         gold = [rng.choices(pool, k=rng.randint(1, 9)) for _ in range(8)]
         predicted = [[rng.choice([tag, rng.choice(pool)]) for tag in tags] for tags in gold]
         scores = score_spans(gold, predicted)
-        assert scores.precision == pytest.approx(100 * metrics.precision_score(gold, predicted))
-        assert scores.recall == pytest.approx(100 * metrics.recall_score(gold, predicted))
-        assert scores.f1 == pytest.approx(100 * metrics.f1_score(gold, predicted))
-        assert scores.accuracy == pytest.approx(100 * metrics.accuracy_score(gold, predicted))
+        assert scores.overall.precision == pytest.approx(
+            100 * metrics.precision_score(gold, predicted)
+        )
+        assert scores.overall.recall == pytest.approx(100 * metrics.recall_score(gold, predicted))
+        assert scores.overall.f1 == pytest.approx(100 * metrics.f1_score(gold, predicted))
+        assert scores.tags.percent == pytest.approx(100 * metrics.accuracy_score(gold, predicted))
+
+
+def test_accuracy_of_tags() -> None:
+    assert score_tags([["N", "V"], [], ["N"]], [["N", "N"], [], ["V"]]) == Accuracy(1, 3)
+    assert (Accuracy(1, 2) + Accuracy(0, 1)).percent == pytest.approx(33.3333, abs=1e-4)
+    assert score_tags([], []).percent == 0
+
+
+def test_tags_that_cannot_be_compared() -> None:
+    with pytest.raises(ElmoxError, match="2 sentences predicted, expected 1"):
+        score_tags([["a"]], [["a"], ["a"]])
+    with pytest.raises(ElmoxError, match="sentence 2 has 2 predicted tags, expected 1"):
+        score_tags([["a"], ["a"]], [["a"], ["a", "b"]])
