@@ -13,7 +13,7 @@ from elmox.config import CharCnnConfig, LstmConfig
 from elmox.kernels.derived import Derived
 from elmox.kernels.linear.cpu_int8 import why_not_int8
 from elmox.kernels.linear.cpu_packed import PackedLinear, can_pack
-from elmox.kernels.lstm.cpu_packed import LEAST_TABLE_INPUT, PackedLstm
+from elmox.kernels.lstm.cpu_packed import MIN_TABLE_INPUT, PackedLstm
 from elmox.kernels.lstm.dispatch import lstm_kernel, lstm_pointwise
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel
 from elmox.kernels.lstm.plain_pointwise import TorchPointwise
@@ -118,32 +118,32 @@ def test_a_layer_that_reads_words(
     """The products of distinct words, looked up, are those of all tokens."""
     sizes = sorted(sizes, reverse=True)
     generator = torch.Generator().manual_seed(seed)
-    config = LstmConfig(12, LEAST_TABLE_INPUT, bidirectional=bidirectional)
+    config = LstmConfig(12, MIN_TABLE_INPUT, bidirectional=bidirectional)
     kernel = PackedLstm(random_layer(config, seed, torch.float32).weights())
     d, p, c = config.num_directions, config.projection_dim, config.cell_dim
     vectors = torch.randn(num_words, p, generator=generator) / 10
     words = torch.randint(num_words, (d, sum(sizes)), generator=generator)
     h = torch.randn(d, sizes[0], p, generator=generator) / 10
     c0 = torch.randn(d, sizes[0], c, generator=generator)
-    of_words = kernel.of_words(vectors, 2 * num_words, 2)
-    assert of_words is not None
+    word_lstm = kernel.for_words(vectors, 2 * num_words, 2)
+    assert word_lstm is not None
     states = (h.clone(), c0.clone()), (h.clone(), c0.clone())
     expected = kernel(vectors[words], sizes, *states[0])
-    found = of_words(words, sizes, *states[1])
+    found = word_lstm(words, sizes, *states[1])
     for ours, theirs in zip((found, *states[1]), (expected, *states[0]), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5)
 
 
 @packs
 def test_a_table_of_words_only_where_it_saves_time() -> None:
-    dim = LEAST_TABLE_INPUT
+    dim = MIN_TABLE_INPUT
     kernel = PackedLstm(random_layer(LstmConfig(8, dim), 0, torch.float32).weights())
     few, many = torch.zeros(10, dim), torch.zeros(1, dim).expand(2**21, dim)
-    assert kernel.of_words(few, 20, 2) is not None
-    assert kernel.of_words(few, 20, 1) is None
-    assert kernel.of_words(few, 11, 2) is None
-    assert kernel.of_words(few[:, 1:], 20, 2) is None
-    assert kernel.of_words(many, 2**30, 2) is None
+    assert kernel.for_words(few, 20, 2) is not None
+    assert kernel.for_words(few, 20, 1) is None
+    assert kernel.for_words(few, 11, 2) is None
+    assert kernel.for_words(few[:, 1:], 20, 2) is None
+    assert kernel.for_words(many, 2**30, 2) is None
 
 
 @packs

@@ -1,10 +1,9 @@
-"""AllenNLP's own Elmo, loaded on today's Python and PyTorch, to be measured beside elmox.
+"""AllenNLP's own Elmo, loaded on current Python and PyTorch, to measure it next to elmox.
 
-AllenNLP 2.10.1 cannot be installed with its dependencies any more: it pins torch < 1.13, which was
-never built for Python 3.11. Its own code still runs. So AllenNLP is taken whole and unchanged, and
-only the other packages that it imports on the way, none of which takes part in computing a vector,
-are replaced by empty stand-ins while it loads. Calling a stand-in raises, so a result that depended
-on one cannot go unnoticed.
+AllenNLP 2.10.1 can no longer be installed with its dependencies: it pins torch < 1.13, which was
+never built for Python 3.11. Its own code still runs. So AllenNLP is used unchanged, and only the
+other packages that it imports, none of which takes part in computing a vector, are replaced by
+empty stand-ins while it loads. Calling a stand-in raises, so no result can depend on one.
 
     pip install --no-deps allennlp==2.10.1
 """
@@ -20,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-# AllenNLP's real dependencies, h5py and tqdm with them, must be in memory before the stand-ins are:
-# torch asks for dill while it loads and would be handed an empty one.
+# AllenNLP's real dependencies must be loaded before the stand-ins: torch imports dill if it can,
+# and would get an empty one.
 import h5py  # noqa: F401
 import torch
 import torch.utils.data
@@ -29,9 +28,9 @@ import tqdm  # noqa: F401
 
 VERSION = "2.10.1"
 
-# Everything that `import allennlp.modules` reaches for beside torch, numpy, h5py and tqdm. They are
-# replaced even where they are installed: a present release, as of huggingface_hub, may lack a name
-# that it imports.
+# All that `import allennlp.modules` imports except torch, numpy, h5py and tqdm. They are replaced
+# even if they are installed: a current release, such as huggingface_hub's, may lack a name that
+# AllenNLP imports.
 STAND_INS = frozenset(
     {
         "base58",
@@ -51,22 +50,22 @@ STAND_INS = frozenset(
 def load_allennlp(
     site: Path | None = None,
 ) -> tuple[type[torch.nn.Module], Callable[[list[list[str]]], torch.Tensor]]:
-    """Imports AllenNLP's `Elmo` and `batch_to_ids`, both the real ones.
+    """Import AllenNLP's real `Elmo` and `batch_to_ids`.
 
-    Beside the `allennlp` modules nothing stays behind: the import path and every stand-in are taken
-    back before this returns. Called again, it returns the same objects.
+    Only the `allennlp` modules remain loaded: the import path and all stand-ins are restored before
+    this returns. Further calls return the same objects.
 
     Args:
-        site: A directory to look in first, such as one that a wheel was unpacked in or that
-            `pip install --target` filled; None looks where Python always looks.
+        site: A directory to search first, such as an unpacked wheel or the target of
+            `pip install --target`; None for Python's import path alone.
 
     Returns:
         The class, called as `Elmo(options_file, weight_file, num_output_representations, ...)` with
         paths of local files, and the function from sentences to (B, T, 50) character ids.
 
     Raises:
-        ModuleNotFoundError: AllenNLP is not there.
-        ImportError: It is there in another version, for which the stand-ins were not chosen.
+        ModuleNotFoundError: AllenNLP is not installed.
+        ImportError: Another version is installed, for which the stand-ins were not chosen.
     """
     with _search_first(site), _stand_ins():
         _require_version(site)
@@ -75,20 +74,20 @@ def load_allennlp(
 
 
 def _require_version(site: Path | None) -> None:
-    """Raises unless an import would find the AllenNLP that this file is written for."""
+    """Raise unless an import would load the version that this file is written for."""
     remedy = f"pip install --no-deps allennlp=={VERSION}"
     try:
-        found = metadata.version("allennlp")
+        version = metadata.version("allennlp")
     except metadata.PackageNotFoundError:
         where = f" in {site}" if site else ""
-        raise ModuleNotFoundError(f"allennlp was not found{where}: {remedy}") from None
-    if found != VERSION:
-        raise ImportError(f"found allennlp {found}, expected {VERSION}: {remedy}")
+        raise ModuleNotFoundError(f"allennlp is not installed{where}: {remedy}") from None
+    if version != VERSION:
+        raise ImportError(f"allennlp {version} is installed, expected {VERSION}: {remedy}")
 
 
 @contextmanager
 def _search_first(site: Path | None) -> Iterator[None]:
-    """Puts `site` at the front of the import path for a while."""
+    """Put `site` at the front of the import path inside."""
     before = list(sys.path)
     if site is not None:
         sys.path.insert(0, str(site))
@@ -100,31 +99,31 @@ def _search_first(site: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _stand_ins() -> Iterator[None]:
-    """Answers imports of `STAND_INS` with empty modules; gives the real ones back at the end."""
+    """Import empty modules for `STAND_INS` inside; restore the real ones at the end."""
     finder = _StandInFinder()
-    real = _forget_stand_in_names()
+    real = _remove_stand_in_names()
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        _forget_stand_in_names()
+        _remove_stand_in_names()
         sys.modules.update(real)
 
 
-def _forget_stand_in_names() -> dict[str, ModuleType]:
-    """Takes the modules that belong to `STAND_INS` out of `sys.modules` and returns them."""
+def _remove_stand_in_names() -> dict[str, ModuleType]:
+    """Remove the modules of `STAND_INS` from `sys.modules` and return them."""
     names = [name for name in sys.modules if name.partition(".")[0] in STAND_INS]
     return {name: sys.modules.pop(name) for name in names}
 
 
 def _local_path(path: str | Path, **_options: object) -> str:
-    """What `cached_path.cached_path` does to a local file: nothing."""
+    """Return a local path unchanged, as `cached_path.cached_path` does."""
     return str(path)
 
 
 class _StandInModule(ModuleType):
-    """An empty module that has every name: each is a class, so that it can be inherited from."""
+    """An empty module with every name: each is a class, so that it can be inherited from."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -139,7 +138,7 @@ class _StandInModule(ModuleType):
 
 
 class _StandInFinder(MetaPathFinder, Loader):
-    """Finds every package of `STAND_INS`, and every module in one, as a `_StandInModule`."""
+    """A finder that loads every module of `STAND_INS` as a `_StandInModule`."""
 
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
@@ -157,7 +156,7 @@ class _StandInFinder(MetaPathFinder, Loader):
 
 
 class AllenNlp:
-    """AllenNLP's module on some weights, used as its users used it."""
+    """AllenNLP's module on some weights, called as its documentation shows."""
 
     def __init__(self, weights: Path, options: Path, device: torch.device) -> None:
         elmo_class, self._to_ids = load_allennlp()
@@ -165,16 +164,16 @@ class AllenNlp:
         self._device = device
 
     def run(self, batches: Sequence[list[list[str]]]) -> None:
-        """Embed batches of sentences, to the average of the layers in main memory."""
+        """Embed batches of sentences and copy the average of the layers to main memory."""
         with torch.no_grad():
             for batch in batches:
-                found = self._elmo(self._to_ids(batch).to(self._device))
-                found["elmo_representations"][0].cpu()
+                outputs = self._elmo(self._to_ids(batch).to(self._device))
+                outputs["elmo_representations"][0].cpu()
 
     def fresh(self, batch: list[list[str]]) -> list[Any]:
-        """The vectors of one batch from a fresh state, for comparison."""
+        """Return the vectors of one batch from a zero state, for comparison."""
         self._elmo._elmo_lstm._elmo_lstm.reset_states()
         with torch.no_grad():
-            found = self._elmo(self._to_ids(batch).to(self._device))
-        vectors = found["elmo_representations"][0].cpu().numpy()
-        return [own[: len(tokens)] for own, tokens in zip(vectors, batch, strict=True)]
+            outputs = self._elmo(self._to_ids(batch).to(self._device))
+        vectors = outputs["elmo_representations"][0].cpu().numpy()
+        return [rows[: len(tokens)] for rows, tokens in zip(vectors, batch, strict=True)]

@@ -1,8 +1,8 @@
-"""Makes `os.fork` wait until no other thread computes.
+"""A gate that makes `os.fork` wait until no other thread computes.
 
-oneDNN takes a lock of its own in every product. A process forked while another thread holds it
-waits for it forever. So threads compute behind a gate, a piece of work at a time, and a fork closes
-the gate and waits until all are out.
+oneDNN takes a lock of its own in every product. A process forked while another thread holds that
+lock waits for it forever. So threads enter a gate for each piece of work, and a fork closes the
+gate and waits until all threads have left.
 """
 
 import os
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from functools import cache
 from threading import Condition, get_ident
 
-LONGEST_WAIT = 60.0  # seconds; then the fork goes on, as it would without a gate
+MAX_WAIT = 60.0  # seconds; then the fork continues, as it would without a gate
 
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """Compute something that takes less than a few seconds; no other thread forks meanwhile."""
+    """Keep other threads from forking inside, for work that takes at most a few seconds."""
     gate = _gate()
     gate.enter()
     try:
@@ -26,18 +26,18 @@ def computing() -> Iterator[None]:
 
 
 class ForkGate:
-    """The threads that compute and those that fork."""
+    """Admission of threads that compute, closed while a thread forks."""
 
     def __init__(self) -> None:
         self._reset()
 
     def _reset(self) -> None:
         self._changed = Condition()
-        self._inside: dict[int, int] = {}  # how often each thread has entered
+        self._inside: dict[int, int] = {}  # entries of each thread
         self._forking: set[int] = set()
 
     def enter(self) -> None:
-        """Wait for forks to end; a thread that is inside may enter again at once."""
+        """Wait for forks to end; a thread that is inside enters again at once."""
         thread = get_ident()
         with self._changed:
             while self._forking and thread not in self._inside:
@@ -45,7 +45,7 @@ class ForkGate:
             self._inside[thread] = self._inside.get(thread, 0) + 1
 
     def leave(self) -> None:
-        """Leave as often as entered."""
+        """Undo one `enter`."""
         thread = get_ident()
         with self._changed:
             self._inside[thread] -= 1
@@ -54,14 +54,14 @@ class ForkGate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Wait until no thread is inside, except those that fork themselves."""
+        """Wait until no thread is inside, except those that fork."""
         with self._changed:
             self._forking.add(get_ident())
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._inside.keys() <= self._forking, LONGEST_WAIT)
+            self._changed.wait_for(lambda: self._inside.keys() <= self._forking, MAX_WAIT)
 
     def open(self) -> None:
-        """Let threads in again, in the process that forked."""
+        """Admit threads again, in the process that forked."""
         with self._changed:
             self._forking.discard(get_ident())
             self._changed.notify_all()

@@ -1,14 +1,14 @@
-"""How many blocks a kernel needs, and how large.
+"""Numbers and sizes of a kernel's blocks.
 
-Triton has the same functions, made to be called in kernels too: on the host they take 2 us each.
+Triton has the same functions for kernels and host, but on the host they take 2 us per call.
 """
 
 
 def num_blocks(size: int, block: int) -> int:
-    """How many blocks cover a size."""
+    """Return the number of blocks that cover a size."""
     return -(-size // block)
 
 
 def power_of_2(size: int) -> int:
-    """The smallest power of 2 that is no less than a size, which is at least 1."""
+    """Return the smallest power of 2 that is at least a size of 1 or more."""
     return 1 << (size - 1).bit_length()

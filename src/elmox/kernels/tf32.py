@@ -1,7 +1,7 @@
 """Products of float32 on a GPU in TF32: ten bits of each factor, by tensor cores.
 
-Torch leaves it to its users, but for cuDNN's kernels, which do it anyway. Ours follow torch's
-setting.
+torch leaves the choice to its users, except for cuDNN's kernels, which always use TF32. elmox's
+kernels follow torch's setting.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import torch
 
 @contextmanager
 def tf32_products(device: torch.device) -> Iterator[None]:
-    """Allow it while this lasts, if it is a GPU on which products are to be made."""
+    """Allow TF32 inside, if the device is a GPU."""
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda" and before == "highest":
         torch.set_float32_matmul_precision("high")
@@ -23,5 +23,5 @@ def tf32_products(device: torch.device) -> Iterator[None]:
 
 
 def triton_precision() -> str:
-    """What Triton calls torch's setting: TF32, or the sum of three such products, as float32."""
+    """Return Triton's name of torch's setting: TF32, or three such products for float32."""
     return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -1,10 +1,10 @@
 """torch's global modes, switched off where elmox must not depend on them.
 
-| mode of the caller | what the biLM does |
+| mode of the caller | effect on the biLM |
 |---|---|
-| `torch.inference_mode()` | makes ordinary tensors: those that are kept serve later calls, too |
-| `torch.autocast(...)` | computes in the precision of its weights, with or without gradients |
-| `torch.compile(...)` | runs uncompiled, after a graph break |
+| `torch.inference_mode()` | none: its tensors are ordinary ones, because cached ones are reused |
+| `torch.autocast(...)` | none: it computes in the precision of its weights |
+| `torch.compile(...)` | a graph break: it runs uncompiled |
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ T = TypeVar("T")
 @contextmanager
 def modes_off(device: torch.device) -> Iterator[None]:
     """Compute on a device without gradients, inference mode or autocast."""
-    # The order matters: to leave inference mode switches gradients on.
+    # The order matters: leaving inference mode switches gradients on.
     with torch.inference_mode(False), torch.no_grad(), autocast_off(device):
         yield
 
@@ -29,7 +29,7 @@ def modes_off(device: torch.device) -> Iterator[None]:
 @contextmanager
 def autocast_off(device: torch.device) -> Iterator[None]:
     """Compute on a device in the precision of the tensors."""
-    if not torch.is_autocast_enabled(device.type):  # the usual case: spare the time to switch
+    if not torch.is_autocast_enabled(device.type):  # the usual case: save the time to switch
         yield
         return
     with torch.autocast(device.type, enabled=False):
@@ -37,12 +37,12 @@ def autocast_off(device: torch.device) -> Iterator[None]:
 
 
 def not_compiled(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function that `torch.compile` does not look into.
+    """Decorate a function so that `torch.compile` does not trace into it.
 
     `torch.compiler.disable` does this, but it imports the compiler, which takes seconds. So it is
-    called when a compiler is already running.
+    called only when a compiler is already running.
     """
-    disabled: list[Callable[P, T]] = []  # one, and always the same: a new one is compiled anew
+    disabled: list[Callable[P, T]] = []  # always the same one: a new one would be compiled anew
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

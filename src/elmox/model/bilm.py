@@ -168,7 +168,7 @@ class BiLm(nn.Module):
             )
             first, of_words = kernels[0], None
             if isinstance(first, PackedLstm):
-                of_words = first.of_words(vectors, where.shape[1], len(lengths))
+                of_words = first.for_words(vectors, where.shape[1], len(lengths))
         window_tokens = window_tokens or default_window_tokens(self)
         for steps, start, stop in _windows(order.step_sizes, window_tokens):
             with computing():

@@ -2,10 +2,9 @@
 
 There are only a few hundred characters, so the product of every character with every filter tap
 fits in a table of (taps x characters, filters): 13 MB for the published filters. A convolution is
-then a sum of `width` table rows per position, which torch fuses into one pass (`embedding_bag`),
-with a sixteenth of the multiplications. The same numbers up to rounding, 2 to 5 times faster on a
-CPU than seven convolutions. The table costs a few milliseconds, which a single sentence would feel,
-so it is kept until the weights change.
+then a sum of `width` table rows per position, which torch fuses into one pass (`embedding_bag`). It
+returns the same numbers up to rounding and is 2 to 5 times as fast on a CPU. Computing the table
+takes milliseconds, which matter for a single sentence, so it is kept until the weights change.
 """
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 
 def filter_table(embedding: Tensor, weight: Tensor) -> Tensor:
-    """Products of each character with each tap of a bank of filters.
+    """Return the products of each character with each tap of a bank of filters.
 
     Args:
         embedding: (characters, E).
@@ -32,7 +31,7 @@ def convolve_and_max(characters: Tensor, table: Tensor, width: int, bias: Tensor
 
     Args:
         characters: (U, C) ids.
-        table: what `filter_table` made.
+        table: from `filter_table`.
         width: taps of the filters.
         bias: (filters,).
 

@@ -3,16 +3,16 @@
 A window of `width` characters is `width * E` neighboring numbers of an embedded word, so a
 convolution is a product of overlapping rows with one matrix of all filters, narrow ones filled up
 with zeros. The sums never reach memory: a program keeps the best sum and its position in registers
-and walks along the words. Words are sorted by length, and a block of them looks only at as many
-slots as its longest needs (see `CharCnn.slots_needed`).
+while it moves along the words. Words are sorted by length, and a block of them uses only as many
+slots as its longest word needs (see `CharCnn.slots_needed`).
 
-Backward, a filter's gradient is a sum of the windows that won, which are looked up. A character's
-gradient needs sums over filters: products of (gradient where this position won) with the filters,
-window by window; then a one-hot product sums windows into the table of characters. Partial sums
-are written out and added in a fixed order: runs are repeatable to the last bit.
+In the backward pass, a filter's gradient is a sum over its winning windows, which are looked up. A
+character's gradient needs sums over filters: products of (the gradient where this position won)
+with the filters, window by window; then a one-hot product sums windows into the table of
+characters. Partial sums are stored and added in a fixed order: runs repeat bit by bit.
 
 Precision: products of bfloat16 or float16 numbers are summed in float32, on tensor cores. Float32
-weights without autocast are multiplied in float32, exactly and slower.
+weights without autocast are multiplied in float32, exactly and more slowly.
 
 Shapes: U words, C slots, E character embedding, F filters, K padded window. NaN stays NaN.
 """
@@ -31,20 +31,20 @@ from torch.autograd.function import once_differentiable
 from elmox.config import CharCnnConfig
 from elmox.kernels.char_cnn.dispatch import CharCnnWeights
 
-_NOBODY = tl.constexpr(255)  # the winner where relu lets nothing through
+_NO_WINNER = tl.constexpr(255)  # where relu passes nothing
 _MAX_SLOTS = 255
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """What one program does at a time, and with how many warps and stages of loading."""
+    """Tile sizes of the kernels, with warps and stages of loading."""
 
     words: int  # of a block
     pool: tuple[int, int, int, int]  # words (a part of a block), filters, warps, stages
     windows: tuple[int, int, int]  # filters, warps, stages
 
 
-# By the bytes of a padded window: what fits into the registers and memory of a multiprocessor.
+# By the bytes of a padded window: as large as a multiprocessor's registers and memory allow.
 TILES = {
     256: Tiles(words=128, pool=(64, 64, 4, 3), windows=(32, 8, 3)),
     512: Tiles(words=64, pool=(64, 64, 8, 2), windows=(32, 8, 2)),
@@ -52,25 +52,25 @@ TILES = {
     2048: Tiles(words=32, pool=(32, 16, 4, 1), windows=(16, 8, 1)),
 }
 NUMBERS = 4096  # of a tile that is summed without products
-UNROLL = 4  # words whose windows are looked up at once
+UNROLL = 4  # words whose windows are looked up together
 WORD_CHUNKS = 32  # partial sums of the filters' gradient
 TABLE_CHUNKS = 256  # partial sums of the characters' gradient
 CHARACTERS = (128, 8, 2)  # characters, warps, stages
 
 
 class Plan(NamedTuple):
-    """Words in blocks by length, on the GPU: int32 numbers. A task is a step along one block."""
+    """Words in blocks by length, on the GPU, int32. A task is one window position of a block."""
 
     order: Tensor  # (U,) the words, shortest first
-    slots: Tensor  # (blocks,) how many its longest word needs
+    slots: Tensor  # (blocks,) slots that its longest word needs
     starts: Tensor  # (blocks,) its first task
-    blocks: Tensor  # (tasks,) whose it is
+    blocks: Tensor  # (tasks,) the task's block
     widths: Tensor  # (F,)
-    offsets: Tensor  # (F,) where a filter begins among all weights
+    offsets: Tensor  # (F,) start of a filter among all weights
 
 
 class Shape:
-    """Sizes and launch parameters that do not change from batch to batch."""
+    """Sizes and launch parameters that are the same for all batches."""
 
     def __init__(self, config: CharCnnConfig, dtype: torch.dtype) -> None:
         self.config, self.dtype = config, dtype
@@ -83,18 +83,18 @@ class Shape:
         self.tiles = TILES.get(num_bytes)
         # A window with a slot to spare holds two positions of every filter: half the loads.
         self.shifts = 2 if self.taps > self.widest and num_bytes == min(TILES) else 1
-        self.precision = "ieee"  # of float32 products; for 16-bit numbers there is one only
+        self.precision = "ieee"  # of float32 products; 16-bit numbers have only one
         self.num_weights = config.embedding_dim * sum(w * count for w, count in config.filters)
         self.filters_summed = max(1, NUMBERS // self.window)
 
 
 def fits(config: CharCnnConfig, dtype: torch.dtype) -> bool:
-    """Whether these kernels can: positions are kept in a byte, windows in a tile."""
+    """Return whether the kernels apply: positions must fit in a byte, windows in a tile."""
     return config.max_characters <= _MAX_SLOTS and Shape(config, dtype).tiles is not None
 
 
 def working_dtype(weight: Tensor) -> torch.dtype:
-    """What a product with this weight is computed in: autocast's choice, or its own type."""
+    """Return the data type of a product with this weight: autocast's choice, or its own."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
@@ -119,7 +119,7 @@ def make_plan(shape: Shape, num_words: int, lengths: Tensor | None, device: torc
     config, tiles = shape.config, shape.tiles
     assert tiles is not None
     used = np.full(num_words, config.max_characters) if lengths is None else lengths.numpy()
-    # numpy sorts bytes by counting
+    # NumPy sorts bytes by counting.
     order = np.argsort(used.astype(np.uint8), kind="stable")
     last = np.minimum(np.arange(tiles.words, num_words + tiles.words, tiles.words), num_words) - 1
     slots = np.minimum(config.max_characters, used[order[last]] + shape.widest)
@@ -130,7 +130,7 @@ def make_plan(shape: Shape, num_words: int, lengths: Tensor | None, device: torc
         order, slots, np.cumsum(num_tasks) - num_tasks, np.repeat(np.arange(len(last)), num_tasks),
         widths, np.cumsum(sizes) - sizes,
     ]  # fmt: skip
-    # Every part begins at a multiple of 16 bytes: Triton compiles anew for another alignment.
+    # Each part begins at a multiple of 16 bytes: Triton compiles again for another alignment.
     starts = np.cumsum([0, *(-(-len(part) // 4) * 4 for part in parts)]).tolist()
     whole = torch.empty(starts[-1], dtype=torch.int32, pin_memory=device.type == "cuda")
     for start, part in zip(starts, parts, strict=False):
@@ -176,7 +176,7 @@ class _CharCnn(torch.autograd.Function):
 def _prepare(
     shape: Shape, plan: Plan, characters: Tensor, table: Tensor, flat: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sorted words embedded, (U * C + taps, E), and all filters as one matrix (F, K)."""
+    """Return the sorted words embedded, (U * C + taps, E), and all filters as a matrix (F, K)."""
     config = shape.config
     num_words, num_slots = characters.shape
     num_rows = num_words * num_slots + shape.taps
@@ -197,7 +197,7 @@ def _prepare(
 def _pool_words(
     shape: Shape, plan: Plan, embedded: Tensor, packed: Tensor, flat: Tensor, winners: Tensor | None
 ) -> Tensor:
-    """(U, F) in the words' own order; writes the winners, sorted words by filters, if wanted."""
+    """Return (U, F) in the original order; fill the winners, sorted words by filters, if any."""
     config, tiles = shape.config, shape.tiles
     assert tiles is not None
     num_words, num_filters = len(plan.order), config.num_filters
@@ -219,7 +219,7 @@ def _flat_gradient(
     shape: Shape, plan: Plan, embedded: Tensor, winners: Tensor, gradient: Tensor,
     dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    """Of all weights and biases, in their order."""
+    """Return the gradient of all weights and biases, in their order."""
     config, block = shape.config, shape.filters_summed
     num_words, num_filters = winners.shape
     num_chunks = min(WORD_CHUNKS, triton.cdiv(num_words, 16))
@@ -243,7 +243,7 @@ def _flat_gradient(
 def _table_gradient(
     shape: Shape, plan: Plan, characters: Tensor, packed: Tensor, winners: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Of the characters' embeddings, (characters, E) in float32."""
+    """Return the gradient of the characters' embeddings, (characters, E) in float32."""
     config, tiles = shape.config, shape.tiles
     assert tiles is not None
     num_words, num_tasks = len(winners), len(plan.blocks)
@@ -275,7 +275,7 @@ def _embed(
     characters, order, table, embedded, num_words, num_slots, num_rows, num_characters, dim,
     E: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Rows beyond the last word are zeros: windows at its end reach into them."""
+    """Embed words. Rows beyond the last word are zeros: windows at its end extend into them."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     words = rows // num_slots
     inside = words < num_words
@@ -283,8 +283,8 @@ def _embed(
     ids = tl.load(characters + source + rows % num_slots, mask=inside, other=0).to(tl.int32)
     inside = inside & (ids >= 0) & (ids < num_characters)
     e = tl.arange(0, E)[None, :]
-    place = table + ids[:, None] * dim + e
-    numbers = tl.load(place, mask=inside[:, None] & (e < dim), other=0.0)
+    embedding = table + ids[:, None] * dim + e
+    numbers = tl.load(embedding, mask=inside[:, None] & (e < dim), other=0.0)
     target = embedded + rows.to(tl.int64)[:, None] * E + e
     tl.store(target, numbers.to(embedded.dtype.element_ty), mask=(rows < num_rows)[:, None])
 
@@ -294,7 +294,7 @@ def _pack(
     flat, widths, offsets, packed, num_filters, dim,
     E: tl.constexpr, K: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """(filters, E, width) -> (filters, taps, E), filled up with zeros."""
+    """Copy (filters, E, width) to (filters, taps, E), filled up with zeros."""
     filters = (tl.program_id(0) * FILTERS + tl.arange(0, FILTERS))[:, None]
     inside = filters < num_filters
     width = tl.load(widths + filters, mask=inside, other=0)
@@ -307,14 +307,14 @@ def _pack(
 
 @triton.jit
 def _shifted(packed, filters, k, num_filters, SHIFT: tl.constexpr, K: tl.constexpr):
-    """Filters moved along the window: what they see begins SHIFT numbers later."""
+    """Return filters moved along the window by SHIFT numbers."""
     inside = (filters < num_filters) & (k >= SHIFT)
     return tl.load(packed + filters * K + k - SHIFT, mask=inside, other=0.0)
 
 
 @triton.jit
 def _better(best, winner, sums, position, positions, MASKED: tl.constexpr):
-    """The first of equals stays."""
+    """Return the larger sums and their positions; the first of equal ones wins."""
     if MASKED:
         sums = tl.where(position < positions[None, :], sums, float("-inf"))
     winner = tl.where(sums > best, position, winner)
@@ -326,7 +326,7 @@ def _convolve(
     best, winner, window, filter0, filter1, position, positions,
     SHIFT: tl.constexpr, SHIFTS: tl.constexpr, PRECISION: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Return the best sums and their positions, with those of a window's positions among them."""
+    """Return the best sums and their positions after the positions of one more window."""
     seen = tl.load(window + position * SHIFT)
     sums = tl.dot(seen, filter0, input_precision=PRECISION)
     best, winner = _better(best, winner, sums, position, positions, MASKED)
@@ -358,7 +358,7 @@ def _pool(
     window += k[None, :]
     best = tl.full((WORDS, FILTERS), float("-inf"), tl.float32)
     winner = tl.zeros((WORDS, FILTERS), tl.int32)
-    # All filters of the program have the first positions; only the narrower ones have the last.
+    # All filters of the program have the first positions; only narrow ones have the last.
     common = tl.min(positions) // SHIFTS * SHIFTS
     for p in range(0, common, SHIFTS):
         best, winner = _convolve(
@@ -372,16 +372,16 @@ def _pool(
     mask = (rows < num_words)[:, None] & inside[None, :]
     if SAVE:
         if RELU:
-            winner = tl.where(best > 0.0, winner, _NOBODY)
-        place = winners + rows.to(tl.int64)[:, None] * num_filters + filters[None, :]
-        tl.store(place, winner.to(tl.uint8), mask=mask)
+            winner = tl.where(best > 0.0, winner, _NO_WINNER)
+        winner_at = winners + rows.to(tl.int64)[:, None] * num_filters + filters[None, :]
+        tl.store(winner_at, winner.to(tl.uint8), mask=mask)
     if RELU:
         best = tl.maximum(best, 0.0, propagate_nan=tl.PropagateNan.ALL)
     else:
         best = 2.0 * tl.sigmoid(2.0 * best) - 1.0
     target = tl.load(order + rows, mask=rows < num_words, other=0).to(tl.int64)
-    place = pooled + target[:, None] * num_filters + filters[None, :]
-    tl.store(place, best.to(pooled.dtype.element_ty), mask=mask)
+    pooled_at = pooled + target[:, None] * num_filters + filters[None, :]
+    tl.store(pooled_at, best.to(pooled.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=["num_words", "chunk"])
@@ -390,7 +390,7 @@ def _sum_windows(
     num_words, num_slots, num_filters, chunk,
     E: tl.constexpr, K: tl.constexpr, FILTERS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """The winning windows of a chunk of words times the gradient, summed for each filter."""
+    """Sum the winning windows of a chunk of words times the gradient, for each filter."""
     filters = tl.program_id(0) * FILTERS + tl.arange(0, FILTERS)
     inside = filters < num_filters
     k = tl.arange(0, K)[None, :]
@@ -402,8 +402,8 @@ def _sum_windows(
         for i in tl.static_range(UNROLL):
             row = tl.minimum(start + i, num_words - 1).to(tl.int64)
             used = inside & (start + i < last)
-            winner = tl.load(winners + row * num_filters + filters, mask=used, other=_NOBODY)
-            won = winner != _NOBODY
+            winner = tl.load(winners + row * num_filters + filters, mask=used, other=_NO_WINNER)
+            won = winner != _NO_WINNER
             source = tl.load(order + row).to(tl.int64)
             g = tl.load(gradient + source * num_filters + filters, mask=won, other=0.0)
             g = g.to(tl.float32)
@@ -421,7 +421,7 @@ def _unpack(
     sums, bias_sums, widths, offsets, flat, bias, num_chunks, num_filters, dim,
     E: tl.constexpr, K: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """Add up the chunks, and back to (filters, E, width)."""
+    """Add up the chunks and store them as (filters, E, width)."""
     filters = tl.program_id(0) * FILTERS + tl.arange(0, FILTERS)
     inside = filters < num_filters
     k = tl.arange(0, K)[None, :]
@@ -434,8 +434,8 @@ def _unpack(
     width = tl.load(widths + filters, mask=inside, other=0)[:, None]
     offset = tl.load(offsets + filters, mask=inside, other=0)[:, None]
     used = (k // E < width) & (k % E < dim)
-    place = flat + offset + (k % E) * width + k // E
-    tl.store(place, total.to(flat.dtype.element_ty), mask=used)
+    flat_at = flat + offset + (k % E) * width + k // E
+    tl.store(flat_at, total.to(flat.dtype.element_ty), mask=used)
     tl.store(bias + filters, bias_total.to(flat.dtype.element_ty), mask=inside)
 
 
@@ -445,7 +445,7 @@ def _window_gradients(
     E: tl.constexpr, K: tl.constexpr, SHIFTS: tl.constexpr, WORDS: tl.constexpr,
     FILTERS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of the window that a task looks at, (WORDS, K), from all filters that won there."""
+    """Compute the gradient of a task's window, (WORDS, K), from all filters that won there."""
     task = tl.program_id(0)
     block = tl.load(blocks + task)
     position = (task - tl.load(starts + block)) * SHIFTS
@@ -457,7 +457,7 @@ def _window_gradients(
     for start in range(0, num_filters, FILTERS):
         filters = start + tl.arange(0, FILTERS)
         inside = (filters < num_filters)[None, :]
-        winner = tl.load(winners + row + filters[None, :], mask=inside, other=_NOBODY)
+        winner = tl.load(winners + row + filters[None, :], mask=inside, other=_NO_WINNER)
         g = tl.load(gradient + source + filters[None, :], mask=inside, other=0.0)
         g = g.to(packed.dtype.element_ty)
         weight = _shifted(packed, filters[:, None], k[None, :], num_filters, 0, K)
@@ -478,7 +478,7 @@ def _sum_characters(
     E: tl.constexpr, K: tl.constexpr, SHIFTS: tl.constexpr, SLOTS: tl.constexpr,
     WORDS: tl.constexpr, CHARACTERS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Every so many tasks' windows, summed by character: products with one-hot matrices."""
+    """Sum the windows of every n-th task by character: products with one-hot matrices."""
     ids = tl.program_id(1) * CHARACTERS + tl.arange(0, CHARACTERS)
     e = tl.arange(0, E)[None, :]
     total = tl.zeros((CHARACTERS, E), tl.float32)
@@ -495,5 +495,5 @@ def _sum_characters(
             numbers = tl.load(windows + at + slot * E + e)
             one_hot = (ids[:, None] == seen.to(tl.int32)[None, :]).to(numbers.dtype)
             total = tl.dot(one_hot, numbers, total, input_precision=PRECISION)
-    place = (tl.program_id(0) * num_characters + ids).to(tl.int64)[:, None] * E + e
-    tl.store(sums + place, total, mask=(ids < num_characters)[:, None])
+    entries = (tl.program_id(0) * num_characters + ids).to(tl.int64)[:, None] * E + e
+    tl.store(sums + entries, total, mask=(ids < num_characters)[:, None])

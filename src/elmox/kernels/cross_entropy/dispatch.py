@@ -1,6 +1,7 @@
 """Full and sampled softmax losses, by plain torch or by Triton kernels.
 
-Shapes: D directions, N positions, P projection, V words, U rows given, S candidates.
+Shapes: D directions, N positions, P projection, V words, U rows of the softmax,
+S candidates.
 """
 
 import torch
@@ -13,14 +14,14 @@ from elmox.kernels.cross_entropy.plain import LossInputs, Sampled, plain_cross_e
 def full_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk: int | None = None
 ) -> Tensor:
-    """Sum of the negative log-likelihoods of one word per position, by the full softmax.
+    """Return the sum of the negative log-likelihoods of one word per position, by the full softmax.
 
     Args:
         hidden: (N, P).
         weight: (V, P).
         bias: (V,).
         targets: (N,) word ids.
-        chunk: positions at a time; chosen for the device if not given.
+        chunk: positions processed together; chosen for the device by default.
 
     Returns:
         () float32, or float64 if `hidden` is.
@@ -44,19 +45,19 @@ def sampled_cross_entropy(
     candidate_log_expected: Tensor,
     chunk: int | None = None,
 ) -> Tensor:
-    """Sum of the negative log-likelihoods of one word per position against distinct candidates.
+    """Return the sum of the negative log-likelihoods of one word per position among candidates.
 
-    Each direction has candidates of its own; all share the rows.
+    Each direction has its own candidates; all share the rows.
 
     Args:
         hidden: (D, N, P).
-        weight: (U, P), rows of the softmax, those of the targets and candidates among them.
+        weight: (U, P) rows of the softmax, including those of the targets and candidates.
         bias: (U,).
         targets: (D, N) indices into the U rows.
         candidates: (D, S) indices into the U rows, distinct in each direction.
         target_log_expected: (D, N) see `LogUniformSampler.log_expected`.
         candidate_log_expected: (D, S) likewise.
-        chunk: positions of a direction at a time; chosen for the device if not given.
+        chunk: positions of a direction processed together; chosen for the device by default.
 
     Returns:
         () float32, or float64 if `hidden` is.

@@ -1,24 +1,24 @@
 """The softmax's loss and its gradients in one pass over chunks of positions.
 
 Scores of N positions against K words are the largest tensor of training by far: 7,680 positions and
-800,000 words make 25 GB. So a chunk's scores are turned into its loss and its share of every
-gradient at once, and forgotten.
+800,000 words take 25 GB. So a chunk's scores are turned into its loss and its share of every
+gradient at once, and then dropped.
 
 The full and the sampled softmax are one computation: the target's score s_t against the scores s_k
 of K rivals, loss = log(exp(s_t) + sum_k exp(s_k)) - s_t, where the target itself, if it is among
-the K (an accidental hit), is left out of the sum. The full softmax has all V words as rivals, hence
-a hit at every position; the sampled one has S candidates, and subtracts from each score the log of
-how often its word is expected among them.
+the K (an accidental hit), is excluded from the sum. The full softmax has all V words as rivals,
+hence a hit at every position. The sampled one has S candidates, and subtracts from each score the
+log of the expected count of its word among them.
 
-Products run in the precision of `hidden`; scores, sums and the gradients of the weights are held in
-float32, or in float64 if `hidden` is. On a GPU with Triton kernels do the same with fewer passes
-over memory: see `triton_loss.py`.
+Products run in the precision of `hidden`; scores, sums and the gradients of the weights are in
+float32, or in float64 if `hidden` is. `triton_loss.py` does the same on a GPU in fewer passes over
+memory.
 
 Equal inputs give equal bits on the same device: no gradient is summed in an order that depends on
-which thread is first.
+thread timing.
 
-Shapes: D directions, N positions, n of them in a chunk, P projection, V words, U rows given,
-S candidates, K rivals, K' = K rounded up where products ask for it.
+Shapes: N positions, n of them in a chunk, P projection, V words, U rows of the softmax,
+S candidates, K rivals, K' = K rounded up to a width that products are fast with.
 """
 
 from typing import Any, NamedTuple
@@ -28,11 +28,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Scores held at a time: the whole (N, V) of a batch would take gigabytes.
+# Scores held in memory together: the whole (N, V) of a batch would take gigabytes.
 LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
-# Each chunk goes over matrices of K rows; with fewer positions than this, little else is done.
-LEAST_CHUNK = 64
-# A GPU's 16-bit products take up to five times as long if K is no multiple of this.
+# Each chunk reads matrices of K rows; with fewer positions than this, that takes most of the time.
+MIN_CHUNK = 64
+# A GPU's 16-bit products take up to five times as long if K is not a multiple of this.
 COLUMNS_16_BIT = 8
 
 
@@ -84,16 +84,16 @@ def plain_cross_entropy(inputs: LossInputs) -> Tensor:
 class _Words(NamedTuple):
     """The rivals and the targets, ready for products."""
 
-    candidates: Tensor | None  # (K,) the rivals' places among the U rows; None: they are the rows
+    candidates: Tensor | None  # (K,) the rivals' indices into the U rows; None: all rows
     rivals: Tensor  # (K', P)
     offsets: Tensor  # (K',) added to the products; -inf beyond K
-    hits: Tensor  # (N,) the target's place among the K, or -1
+    hits: Tensor  # (N,) the target's index among the K, or -1
     target_rows: Tensor  # (U, P), or more rows
     target_offsets: Tensor  # (N,)
 
 
 class _Chunk(NamedTuple):
-    """Positions whose loss is known. An error is a score's gradient: probability less truth."""
+    """Positions with their errors. An error is a score's gradient: probability less truth."""
 
     hidden: Tensor  # (n, P)
     targets: Tensor  # (n,)
@@ -103,7 +103,7 @@ class _Chunk(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    """Summed over the chunks so far; None for what nobody asks for."""
+    """Gradients summed over the chunks so far; None for those that are not needed."""
 
     hidden: Tensor | None  # (N, P)
     weight: Tensor | None  # (U, P)
@@ -111,17 +111,17 @@ class _Gradients(NamedTuple):
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Computes the gradients along with the loss; going back only scales them."""
+    """The gradients are computed along with the loss; the backward pass only scales them."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, inputs: LossInputs
     ) -> Tensor:
-        wanted, wide = ctx.needs_input_grad, _wide(hidden)
+        needed, wide = ctx.needs_input_grad, _wide(hidden)
         gradients = _Gradients(
-            torch.empty_like(hidden) if wanted[0] else None,
-            torch.zeros_like(weight, dtype=wide) if wanted[1] else None,
-            torch.zeros_like(bias, dtype=wide) if wanted[2] else None,
+            torch.empty_like(hidden) if needed[0] else None,
+            torch.zeros_like(weight, dtype=wide) if needed[1] else None,
+            torch.zeros_like(bias, dtype=wide) if needed[2] else None,
         )
         loss = _evaluate(inputs, gradients)
         ctx.save_for_backward(*gradients)
@@ -139,13 +139,13 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _evaluate(inputs: LossInputs, gradients: _Gradients) -> Tensor:
-    """The loss; adds to the gradients that are asked for."""
+    """Return the loss; add to the gradients that are needed."""
     device = inputs.hidden.device
     words = _words(inputs)
     size = inputs.chunk or _chunk_size(len(words.rivals), device)
     loss = torch.zeros((), dtype=_wide(inputs.hidden), device=device)
     for start in range(0, len(inputs.hidden), size):
-        # A function, so that a chunk's scores are gone before the next chunk's are made.
+        # A function, so that a chunk's scores are freed before the next chunk's are computed.
         loss += _evaluate_chunk(inputs, slice(start, start + size), words, gradients)
     return loss
 
@@ -153,11 +153,11 @@ def _evaluate(inputs: LossInputs, gradients: _Gradients) -> Tensor:
 def _evaluate_chunk(
     inputs: LossInputs, part: slice, words: _Words, gradients: _Gradients
 ) -> Tensor:
-    """The same for the positions `part`."""
+    """Return the loss of the positions `part`; add their share to the gradients."""
     hidden, targets, wide = inputs.hidden[part], inputs.targets[part], _wide(inputs.hidden)
     target_weight = words.target_rows[targets]
     scores = _product(hidden, words.rivals.T).add_(words.offsets)
-    _leave_out(scores, words.hits[part])
+    _exclude_targets_(scores, words.hits[part])
     target_scores = (hidden.to(wide) * target_weight).sum(1) + words.target_offsets[part]
     losses, rest, total = _exponentials_(scores, target_scores)
     if any(gradient is not None for gradient in gradients):
@@ -170,24 +170,24 @@ def _evaluate_chunk(
 
 
 def _words(inputs: LossInputs) -> _Words:
-    """Set out the rivals and the targets."""
+    """Return the rivals and the targets, ready for products."""
     targets, bias = inputs.targets, inputs.bias.to(_wide(inputs.hidden))
     weight = inputs.weight.to(inputs.hidden.dtype)
     if inputs.sampled is None:
         rivals, offsets = _round_up(weight, bias)
         return _Words(None, rivals, offsets, targets, rivals, bias[targets])
     candidates, target_log_expected, candidate_log_expected = inputs.sampled
-    # A table of places: candidates are distinct, so a target hits at most one of them.
-    places = torch.full_like(bias, -1, dtype=torch.int64)
-    places[candidates] = torch.arange(len(candidates), device=bias.device)
+    # The index of each row among the candidates, which are distinct: a target hits at most one.
+    indices = torch.full_like(bias, -1, dtype=torch.int64)
+    indices[candidates] = torch.arange(len(candidates), device=bias.device)
     offsets = bias[candidates] - candidate_log_expected.to(bias.dtype)
     rivals, offsets = _round_up(weight[candidates], offsets)
     target_offsets = bias[targets] - target_log_expected.to(bias.dtype)
-    return _Words(candidates, rivals, offsets, places[targets], weight, target_offsets)
+    return _Words(candidates, rivals, offsets, indices[targets], weight, target_offsets)
 
 
 def _round_up(rivals: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """Add rivals with no chance, up to a number that products are fast with."""
+    """Add rivals of probability 0, up to a number that products are fast with."""
     missing = -len(rivals) % COLUMNS_16_BIT if rivals.itemsize == 2 else 0
     if missing == 0:
         return rivals, offsets
@@ -196,25 +196,25 @@ def _round_up(rivals: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _chunk_size(num_rivals: int, device: torch.device) -> int:
-    """Positions whose scores stay within the device's budget, but not too few."""
+    """Return a number of positions whose scores stay within the device's budget."""
     budget = LOGITS_AT_ONCE.get(device.type, LOGITS_AT_ONCE["cpu"])
-    return max(LEAST_CHUNK, budget // num_rivals)
+    return max(MIN_CHUNK, budget // num_rivals)
 
 
-def _leave_out(scores: Tensor, hits: Tensor) -> None:
-    """Take the target out of the rivals of its position, where it is one of them.
+def _exclude_targets_(scores: Tensor, hits: Tensor) -> None:
+    """Exclude each position's target from its rivals, if it is one of them.
 
     Args:
         scores: (n, K'), changed in place.
-        hits: (n,) places among the K, or -1.
+        hits: (n,) indices among the K, or -1.
     """
-    places = hits.clamp(min=0)[:, None]
-    kept = scores.gather(1, places).masked_fill_(hits[:, None] >= 0, float("-inf"))
-    scores.scatter_(1, places, kept)
+    columns = hits.clamp(min=0)[:, None]
+    excluded = scores.gather(1, columns).masked_fill_(hits[:, None] >= 0, float("-inf"))
+    scores.scatter_(1, columns, excluded)
 
 
 def _exponentials_(scores: Tensor, target_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The parts of the softmax over the target and its rivals.
+    """Return the parts of the softmax over the target and its rivals.
 
     Args:
         scores: (n, K'); replaced by their exponentials, which are scaled so that none overflows.
@@ -231,7 +231,7 @@ def _exponentials_(scores: Tensor, target_scores: Tensor) -> tuple[Tensor, Tenso
 
 
 def _add_gradients(gradients: _Gradients, part: slice, chunk: _Chunk, words: _Words) -> None:
-    """Add the share of a chunk, the positions `part`, to each gradient that is asked for."""
+    """Add the share of a chunk, the positions `part`, to each gradient that is needed."""
     if gradients.hidden is not None:
         share = _product(chunk.errors, words.rivals)
         share.addcmul_(chunk.target_errors[:, None], chunk.target_weight)
@@ -257,19 +257,19 @@ def _add_gradients(gradients: _Gradients, part: slice, chunk: _Chunk, words: _Wo
 
 def _add_by_target(total: Tensor, targets: Tensor, shares: Tensor) -> None:
     """Add shares (n, ...) to the targets' rows of a gradient; a word may be many targets."""
-    if total.is_cuda:  # where `index_add_` takes them as they come, but this one sorts
+    if total.is_cuda:  # there `index_add_` adds in any order; this one sorts
         total.index_put_((targets,), shares, accumulate=True)
     else:
         total.index_add_(0, targets, shares)
 
 
 def _wide(hidden: Tensor) -> torch.dtype:
-    """The precision of scores and sums."""
+    """Return the data type of scores and sums."""
     return torch.float64 if hidden.dtype == torch.float64 else torch.float32
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """left @ right in their precision; the result in that of sums, where possible unrounded."""
+    """Return left @ right in their precision; the result in that of sums, unrounded if possible."""
     wide = _wide(left)
     if left.dtype != wide and left.is_cuda:
         return torch.mm(left, right, out_dtype=wide)
@@ -277,7 +277,7 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """total += left @ right, where possible without a product as large as the total beside it."""
+    """Compute total += left @ right, if possible without a product as large as the total."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
     elif left.is_cuda:

@@ -12,10 +12,10 @@ def keyed_dropout(x: Tensor, p: float, key: int, rows: Tensor, row_dim: int) -> 
 
     Args:
         x: any shape, floating point.
-        p: 0 <= p < 1. With 0 it is x itself.
-        key: 64 bits; another key, another mask.
+        p: 0 <= p < 1; with 0 the result is x itself.
+        key: 64 bits; each key has its own mask.
         rows: (B,) global number of each row, on any device.
-        row_dim: which axis of x the rows are.
+        row_dim: the axis of the rows in x.
     """
     if not 0 <= p < 1:
         raise ElmoxError(f"dropout is {p}, expected at least 0 and less than 1")

@@ -1,12 +1,12 @@
-"""Dropout whose masks do not depend on which process computes which rows.
+"""Dropout with masks that do not depend on which process computes which rows.
 
-Whether an element is dropped depends on a key, its row's global number and its place in the other
-axes, and on nothing else: no generator has a state to save, and rows can be dealt to any number of
+Whether an element is dropped depends only on a key, its row's global number and its position in the
+other axes. No generator has a state to save, and rows can be distributed over any number of
 processes. The masks are an integer hash of those three (multiplications and xor-shifts, which wrap
-in the same way on every device), so a CPU and a GPU drop the very same elements. On a GPU with
-Triton a kernel hashes as it goes (`triton_kernels.py`); elsewhere a mask is made and kept.
+in the same way on every device), so a CPU and a GPU drop the same elements. The Triton kernel
+hashes while it multiplies; here a mask is computed and kept for the backward pass.
 
-Shapes: x is seen as (A, B, Z): B rows, A places before the row axis, Z after it.
+Shapes: x is seen as (A, B, Z): B rows, A elements before the row axis, Z after it.
 """
 
 from typing import Any
@@ -15,24 +15,24 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Elements hashed at a time, with two integers each: 2 MB stay in a CPU's cache, 128 MB keep a GPU
+# Elements hashed together, with two integers each: 2 MB stay in a CPU's cache, 128 MB keep a GPU
 # busy.
 ELEMENTS_AT_ONCE = {"cpu": 2**18, "cuda": 2**24}
 
-_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: neighboring numbers land far apart
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: spreads neighboring numbers
 
 
 def plain_dropout(
     x: Tensor, p: float, key: int, rows: Tensor, row_dim: int, scale: float
 ) -> Tensor:
-    """Make the mask and apply it; see `dispatch.keyed_dropout`."""
+    """Compute the mask and apply it; see `dispatch.keyed_dropout`."""
     mask = dropout_mask(x.shape, p, key, rows, row_dim)
     dropped: Tensor = _Dropout.apply(x, mask, scale)  # type: ignore[no-untyped-call]
     return dropped
 
 
 def dropout_mask(shape: torch.Size, p: float, key: int, rows: Tensor, row_dim: int) -> Tensor:
-    """What stays: a bool tensor of that shape on the device of `rows`."""
+    """Return what is kept: a bool tensor of that shape on the device of `rows`."""
     row_dim %= len(shape)
     num_before, num_after = shape[:row_dim].numel(), shape[row_dim + 1 :].numel()
     assert rows.shape == (shape[row_dim],), f"{len(rows)} row numbers for {shape[row_dim]} rows"
@@ -44,26 +44,26 @@ def dropout_mask(shape: torch.Size, p: float, key: int, rows: Tensor, row_dim: i
     before_at_once = max(1, limit // max(1, rows_at_once * num_after))
     for first in range(0, num_before, before_at_once):
         last = min(first + before_at_once, num_before)
-        places = _places(first * num_after, last * num_after, rows.device)
-        places = places.view(last - first, 1, num_after)
+        positions = _mixed_positions(first * num_after, last * num_after, rows.device)
+        positions = positions.view(last - first, 1, num_after)
         for row in range(0, len(rows), rows_at_once):
-            some = slice(row, row + rows_at_once)
-            hashed = (places * factors[some]).add_(addends[some])
-            # The comparison sees the high bits: a last xor-shift for the low ones is not needed.
+            part = slice(row, row + rows_at_once)
+            hashed = (positions * factors[part]).add_(addends[part])
+            # The comparison uses the high bits: a last xor-shift for the low ones is not needed.
             _xor_shift_(hashed, 15).mul_(signed(0x846CA68B, 32))
-            torch.ge(hashed, threshold, out=mask[first:last, some])
+            torch.ge(hashed, threshold, out=mask[first:last, part])
     return mask.view(shape)
 
 
 def drop_threshold(p: float) -> int:
-    """Below which a hash, seen as a signed number of 32 bits, means that its element goes."""
+    """Return the bound below which a hash, as a signed 32-bit number, drops its element."""
     return min(round(p * 2**32), 2**32 - 1) - 2**31
 
 
 def _row_seeds(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """64 mixed bits of key and row number: an odd factor and an addend, (B, 1) int32 each.
+    """Return an odd factor and an addend per row, (B, 1) int32 each: 64 mixed bits of both.
 
-    The mixing is splitmix64's (Steele et al. 2014).
+    The mixing of key and row number is splitmix64's (Steele et al. 2014).
     """
     seeds = rows.long() * signed(_GOLDEN, 64) + signed(key, 64)
     _xor_shift_(seeds, 30).mul_(signed(0xBF58476D1CE4E5B9, 64))
@@ -72,23 +72,23 @@ def _row_seeds(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:
     return halves[:, :1] | 1, halves[:, 1:]
 
 
-def _places(start: int, stop: int, device: torch.device) -> Tensor:
-    """Places start..stop, mixed to 32 bits each; the constants are those of lowbias32 (Wellons)."""
-    places = torch.arange(start, stop, device=device).to(torch.int32)
-    _xor_shift_(places, 16).mul_(signed(0x7FEB352D, 32))
-    _xor_shift_(places, 15).mul_(signed(0x846CA68B, 32))
-    return _xor_shift_(places, 16)
+def _mixed_positions(start: int, stop: int, device: torch.device) -> Tensor:
+    """Return start..stop, mixed to 32 bits each with the constants of lowbias32 (Wellons)."""
+    positions = torch.arange(start, stop, device=device).to(torch.int32)
+    _xor_shift_(positions, 16).mul_(signed(0x7FEB352D, 32))
+    _xor_shift_(positions, 15).mul_(signed(0x846CA68B, 32))
+    return _xor_shift_(positions, 16)
 
 
 def _xor_shift_(x: Tensor, bits: int) -> Tensor:
-    """x ^= x >> bits in place, filling with zeros from the left."""
+    """Compute x ^= x >> bits in place, filling with zeros from the left."""
     width = x.element_size() * 8
     shifted = (x >> bits).bitwise_and_(2 ** (width - bits) - 1)  # torch fills with the sign
     return x.bitwise_xor_(shifted)
 
 
 def signed(number: int, bits: int) -> int:
-    """The signed integer that has the same lowest bits."""
+    """Return the signed integer with the same lowest bits."""
     number %= 2**bits
     return number - 2**bits if number >= 2 ** (bits - 1) else number
 
@@ -108,6 +108,6 @@ class _Dropout(torch.autograd.Function):
 
 
 def _masked(x: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """x * mask * scale: one pass on a GPU."""
+    """Return x * mask * scale, in one pass on a GPU."""
     masked: Tensor = torch.ops.aten.native_dropout_backward(x, mask, scale)
     return masked

@@ -3,7 +3,7 @@
 The hash of `plain.py`, bit for bit, in registers: no mask is stored, and the backward pass hashes
 again. Only imported where Triton and a GPU are present.
 
-Shapes: x is seen as (A, B, Z): B rows, A places before the row axis, Z after it.
+Shapes: x is seen as (A, B, Z): B rows, A elements before the row axis, Z after it.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from elmox.kernels.sizes import num_blocks, power_of_2
 
-# Elements of a program: 16 bytes for each of 128 threads, four times, in 16 bits.
+# Elements per program: 16 bytes for each of 128 threads, four times, in 16 bits.
 _ELEMENTS = 4096
 
 
@@ -27,11 +27,11 @@ def dropout(
 
     Args:
         x: any shape.
-        threshold: a signed number of 32 bits.
-        scale: of what stays.
-        key: a signed number of 64 bits.
+        threshold: a signed 32-bit number.
+        scale: factor of the kept elements.
+        key: a signed 64-bit number.
         rows: (B,) int64 global number of each row.
-        row_dim: which axis of x the rows are; not negative.
+        row_dim: the axis of the rows in x; not negative.
     """
     dropped: Tensor = _Dropout.apply(x, threshold, scale, key, rows, row_dim)
     return dropped
@@ -43,14 +43,14 @@ class _Dropout(torch.autograd.Function):
         ctx: Any, x: Tensor, threshold: int, scale: float, key: int, rows: Tensor, row_dim: int
     ) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.rest = (threshold, scale, key, row_dim)
+        ctx.options = (threshold, scale, key, row_dim)
         return _masked(x, threshold, scale, key, rows, row_dim)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (rows,) = ctx.saved_tensors
-        threshold, scale, key, row_dim = ctx.rest
+        threshold, scale, key, row_dim = ctx.options
         masked = _masked(gradient, threshold, scale, key, rows, row_dim)
         return masked, None, None, None, None, None
 
@@ -87,17 +87,17 @@ def _drop(
     num_row_blocks = tl.cdiv(num_rows, BLOCK_B)
     numbers = program % num_row_blocks * BLOCK_B + tl.arange(0, BLOCK_B)
     before = program // num_row_blocks
-    places = _mixed_place((before * num_after + columns).to(tl.uint32))
+    positions = _mixed_position((before * num_after + columns).to(tl.uint32))
     seeds = _mixed_row(tl.load(rows + numbers, mask=numbers < num_rows, other=0), key)
     factors, addends = seeds.to(tl.uint32) | 1, (seeds >> 32).to(tl.uint32)
-    hashed = places[None, :] * factors[:, None] + addends[:, None]
+    hashed = positions[None, :] * factors[:, None] + addends[:, None]
     hashed = (hashed ^ (hashed >> 15)) * 0x846CA68B
-    stays = hashed.to(tl.int32, bitcast=True) >= threshold
+    is_kept = hashed.to(tl.int32, bitcast=True) >= threshold
     inside = (numbers < num_rows)[:, None] & (columns < num_after)[None, :]
     row_starts = (before.to(tl.int64) * num_rows + numbers) * num_after
     elements = row_starts[:, None] + columns[None, :]
     value = tl.load(x + elements, mask=inside).to(tl.float32)
-    tl.store(out + elements, tl.where(stays, value * scale, 0.0), mask=inside)
+    tl.store(out + elements, tl.where(is_kept, value * scale, 0.0), mask=inside)
 
 
 @triton.jit
@@ -109,7 +109,7 @@ def _mixed_row(rows, key):
 
 
 @triton.jit
-def _mixed_place(places):
-    places = (places ^ (places >> 16)) * 0x7FEB352D
-    places = (places ^ (places >> 15)) * 0x846CA68B
-    return places ^ (places >> 16)
+def _mixed_position(positions):
+    positions = (positions ^ (positions >> 16)) * 0x7FEB352D
+    positions = (positions ^ (positions >> 15)) * 0x846CA68B
+    return positions ^ (positions >> 16)

@@ -1,4 +1,4 @@
-"""The highway layer of `model/highway.py` on packed weights, its two products in one."""
+"""The highway layer of `model/highway.py` on packed weights, with one product for both maps."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +8,7 @@ from elmox.kernels.linear.cpu_packed import PackedLinear, rounded_rows
 
 
 class PackedHighway:
-    """(U, F) -> (U, F). A copy: it does not follow the weights."""
+    """A highway layer (U, F) -> (U, F). It copies the weights and does not follow their changes."""
 
     def __init__(
         self, carry: Tensor, carry_bias: Tensor, transform: Tensor, transform_bias: Tensor
@@ -17,7 +17,7 @@ class PackedHighway:
         self._bias = torch.cat([carry_bias, transform_bias])
 
     def __call__(self, x: Tensor) -> Tensor:
-        """See `Highway.forward`."""
+        """Compute `Highway.forward`."""
         padded = F.pad(x, (0, 0, 0, rounded_rows(len(x)) - len(x)))
         gate, transformed = self._linear(padded, self._bias).chunk(2, dim=1)
         return torch.lerp(padded, transformed.relu_(), gate.sigmoid_())[: len(x)]

@@ -1,9 +1,9 @@
-"""A highway layer on a GPU: one product for both affine maps, one point-wise kernel each way.
+"""A highway layer on a GPU: one product for both affine maps, point-wise Triton kernels.
 
-Both maps read the same input, so their weights side by side make one product of twice the width,
-and one product gives the gradient of the input. Everything point-wise is one Triton kernel forward
-and one back, in float32; the backward kernel also sums the biases' gradients, in parts that are
-added in a fixed order.
+Both maps have the same input, so their weights side by side form one product of twice the width,
+and one product computes the gradient of the input. Everything point-wise is one Triton kernel
+forward and one backward, in float32. The backward kernel also sums the biases' gradients, in parts
+that are added in a fixed order.
 
 Shapes: U words, F filters. Column blocks "carry" and "transform", in this order.
 """
@@ -26,7 +26,7 @@ ROWS = 32  # rows of a backward program
 def highway(
     x: Tensor, carry: Tensor, carry_bias: Tensor, transform: Tensor, transform_bias: Tensor
 ) -> Tensor:
-    """What `Highway` does: (U, F) -> (U, F), in the precision that a linear layer would have.
+    """Compute `Highway.forward`: (U, F) -> (U, F), in the precision of a linear layer.
 
     Args:
         x: (U, F).
@@ -61,7 +61,7 @@ class _Highway(torch.autograd.Function):
         d_x, d_sums = torch.empty_like(x), torch.empty_like(sums)
         num_parts = triton.cdiv(num_words, ROWS)
         bias = x.new_empty((num_parts, 2 * dim), dtype=torch.float32)
-        _gate_back[(triton.cdiv(dim, BLOCK), num_parts)](
+        _gate_backward[(triton.cdiv(dim, BLOCK), num_parts)](
             x, sums, gradient.contiguous(), d_x, d_sums, bias, num_words, dim,
             ROWS=ROWS, BLOCK=BLOCK, num_warps=4,
         )  # fmt: skip
@@ -72,7 +72,7 @@ class _Highway(torch.autograd.Function):
 
 
 def _gate(x: Tensor, carried: Tensor, transformed: Tensor) -> Tensor:
-    """The point-wise half; the two maps may be halves of one tensor."""
+    """Run the point-wise half; the two maps may be halves of one tensor."""
     x = x.contiguous()
     num_words, dim = x.shape
     out = torch.empty_like(x)
@@ -96,11 +96,11 @@ def _gate_forward(x, carried, transformed, out, stride, dim, BLOCK: tl.constexpr
 
 
 @triton.jit(do_not_specialize=["num_words"])
-def _gate_back(
+def _gate_backward(
     x, sums, gradient, d_x, d_sums, bias, num_words, dim,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of both sums, of the input where it was kept, and parts of the biases'."""
+    """Store the gradients of both sums, the kept input's, and parts of those of the biases."""
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < dim
     part = tl.program_id(1)
@@ -121,6 +121,6 @@ def _gate_back(
         tl.store(d_sums + double + dim, d_transform.to(d_sums.dtype.element_ty), mask=inside)
         carry_total += d_carry
         transform_total += d_transform
-    place = bias + part.to(tl.int64) * 2 * dim + columns
-    tl.store(place, carry_total, mask=inside)
-    tl.store(place + dim, transform_total, mask=inside)
+    bias_part = bias + part.to(tl.int64) * 2 * dim + columns
+    tl.store(bias_part, carry_total, mask=inside)
+    tl.store(bias_part + dim, transform_total, mask=inside)

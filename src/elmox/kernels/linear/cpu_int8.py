@@ -1,8 +1,8 @@
 """Products in 8-bit integers on a CPU: four times the multiplications, a quarter of the bytes.
 
-Weights are stored as 8-bit integers with one scale for each output, made from float32; activations
-are rounded row by row as they come, so that a row's result does not depend on the others. The
-product of integers is exact; it is scaled back into float32. Everything else stays in float32.
+Weights are stored as 8-bit integers with one scale per output. Activations are rounded row by row
+in each call, so that a row's result does not depend on the others. The product of integers is
+exact, and is scaled back into float32. Everything else stays in float32.
 """
 
 from functools import cache
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from elmox.errors import ElmoxError
 
-_TINY = 1e-30  # a row of zeros has some scale, too
+_TINY = 1e-30  # the scale of a row of zeros must not be 0
 
 
 @cache
 def why_not_int8() -> str | None:
-    """Why this torch cannot multiply 8-bit integers on the CPU; None if it can."""
+    """Return why this torch cannot multiply 8-bit integers on the CPU; None if it can."""
     try:
         weight, x = torch.eye(4, 8), torch.rand(2, 8)
         error = float((_Int8Product(weight)(x) - x[:, :4]).abs().max())
@@ -27,7 +27,7 @@ def why_not_int8() -> str | None:
 
 
 def require_int8(device: str) -> None:
-    """Raise an `ElmoxError` where 8-bit integers cannot be used."""
+    """Raise an `ElmoxError` if 8-bit integers cannot be used on a device."""
     if device.partition(":")[0] != "cpu":
         raise ElmoxError(
             f"dtype='int8' on device='{device}': int8 is for CPUs; on a GPU use 'bfloat16'"
@@ -38,16 +38,16 @@ def require_int8(device: str) -> None:
 
 
 def _num_levels() -> int:
-    """The largest integer that an activation becomes.
+    """Return the largest integer of a rounded activation.
 
-    Without the instructions for it (VNNI) pairs of products are added in 16 bits, which 7-bit
-    activations cannot overflow.
+    Without VNNI instructions, pairs of products are added in 16 bits, which 7-bit activations
+    cannot overflow.
     """
     return 127 if torch.cpu._is_vnni_supported() else 63
 
 
 class _Int8Product:
-    """x -> x W^T in float32, x (rows, in), W (out, in). The one place that knows torch's call."""
+    """The product x W^T in float32, x (rows, in), W (out, in), by torch's internal operator."""
 
     def __init__(self, weight: Tensor) -> None:
         self._levels = _num_levels()
@@ -61,7 +61,7 @@ class _Int8Product:
         return product.mul_(scale)
 
     def unscaled(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The product still without the rows' scale (rows, 1)."""
+        """Return the product without the rows' scale, and that scale (rows, 1)."""
         # Unsigned integers around a zero point: oneDNN has no fast product for signed ones.
         levels = self._levels
         largest = x.abs().amax(1, keepdim=True).clamp_min_(_TINY)
@@ -75,17 +75,17 @@ class _Int8Product:
 
 
 class Int8Linear:
-    """The interface of `PackedLinear` in 8-bit integers. A copy: it does not follow the weight."""
+    """`PackedLinear` in 8-bit integers. It copies the weight and does not follow its changes."""
 
     def __init__(self, weight: Tensor) -> None:
         self._product = _Int8Product(weight.float())
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """x W^T + bias, (rows, out)."""
+        """Return x W^T + bias, (rows, out)."""
         product = self._product(x)
         return product if bias is None else product.add_(bias)
 
     def plus(self, x: Tensor, other: Tensor) -> Tensor:
-        """x W^T + other, (rows, out)."""
+        """Return x W^T + other, (rows, out)."""
         product, scale = self._product.unscaled(x)
         return torch.addcmul(other, product, scale, out=product)

@@ -1,9 +1,9 @@
 """The LSTM layer of `plain.py` on packed weights: the fast one on a CPU.
 
-torch's tanh costs a CPU four times its sigmoid, and tanh(x) = 2 sigmoid(2x) - 1. So the candidate's
-weights are packed doubled and one sigmoid serves all four gates; cells are kept doubled, and the
-factor that is missing behind their tanh is packed into the projection. Doubling is exact in binary,
-so this changes the last bit at most.
+On a CPU torch's tanh costs four times its sigmoid, and tanh(x) = 2 sigmoid(2x) - 1. So the
+candidate's weights are packed doubled, and one sigmoid activates all four gates. Cells are kept
+doubled, and the missing factor of their tanh is packed into the projection. Doubling is exact in
+binary, so at most the last bit changes.
 
 Shapes: N tokens in time-major order, U distinct words, D directions, B rows, P projection, C cells.
 """
@@ -20,22 +20,22 @@ from elmox.kernels.linear.cpu_packed import PackedLinear, rounded_rows
 from elmox.kernels.lstm.cpu_single import SingleLstm
 from elmox.kernels.lstm.plain import LstmWeights
 
-MOST_TABLE_BYTES = 2**28
-LEAST_TABLE_INPUT = 256  # at 512 a table makes the layers 8% faster, at 128 3% slower
+MAX_TABLE_BYTES = 2**28
+MIN_TABLE_INPUT = 256  # at 512 a table makes the layers 8% faster, at 128 3% slower
 
 
 class Linear(Protocol):
-    """A product with a weight that has been prepared for it."""
+    """A product with a prepared weight."""
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """x W^T + bias."""
+        """Return x W^T + bias."""
 
     def plus(self, x: Tensor, other: Tensor) -> Tensor:
-        """x W^T + other."""
+        """Return x W^T + other."""
 
 
 def _outputs(step_sizes: Sequence[int], hidden: Tensor) -> Tensor:
-    """An empty (D, N', P), long enough for rows that are rounded up at every step."""
+    """Return an empty (D, N', P), long enough for rows that are rounded up at every step."""
     starts = itertools.accumulate(step_sizes, initial=0)
     room = max(start + rounded_rows(n) for start, n in zip(starts, step_sizes, strict=False))
     return hidden.new_empty(hidden.shape[0], room, hidden.shape[2])
@@ -56,17 +56,17 @@ class _Direction:
         self._project = None if projection is None else linear(2 * projection[direction])
 
     def products(self, inputs: Tensor, room: int) -> Tensor:
-        """The inputs' part of the gates: (n, P_in) -> (at least room, 4C)."""
+        """Return the inputs' part of the gates: (n, P_in) -> (at least room, 4C)."""
         return self._input(F.pad(inputs, (0, 0, 0, rounded_rows(room) - len(inputs))), self._bias)
 
-    def read(
+    def run(
         self, inputs: Tensor, step_sizes: Sequence[int], hidden: Tensor, cell: Tensor, out: Tensor
     ) -> None:
-        """Read a window: inputs (N, P_in); the rest as in `_run`."""
+        """Run a window of inputs (N, P_in); see `_run` for the other arguments."""
         products = self.products(inputs, len(out))
         self._run(lambda first, last: products[first:last], step_sizes, hidden, cell, out)
 
-    def read_words(
+    def run_words(
         self,
         table: Tensor,
         words: Tensor,
@@ -75,7 +75,7 @@ class _Direction:
         cell: Tensor,
         out: Tensor,
     ) -> None:
-        """Read a window of words (N,) whose products are in `table` (U, 4C)."""
+        """Run a window of words (N,) whose products are in `table` (U, 4C)."""
         words = F.pad(words, (0, len(out) - len(words)))
         self._run(
             lambda first, last: table.index_select(0, words[first:last]),
@@ -90,10 +90,10 @@ class _Direction:
         cell: Tensor,
         out: Tensor,
     ) -> None:
-        """Read a window: hidden (B, P) and cell (B, C) are replaced, out (N', P) is filled.
+        """Run a window: hidden (B, P) and cell (B, C) are replaced, out (N', P) is filled.
 
-        Rows beyond those alive are computed and thrown away; there must be some to read, and N' is
-        so much more than N.
+        Rows are rounded up at each step and the additional results are discarded; N' leaves room
+        for them.
         """
         room = rounded_rows(len(hidden))
         previous = F.pad(hidden, (0, 0, 0, room - len(hidden)))
@@ -104,15 +104,15 @@ class _Direction:
             rows = rounded_rows(size)
             for _ in steps:
                 gates = self._recurrent.plus(previous[:rows], products(start, start + rows))
-                self._remember(gates[:size], cell[:size], memory[:size])
-                self._emit(memory[:rows], out[start : start + size])
+                self._update_cell(gates[:size], cell[:size], memory[:size])
+                self._output(memory[:rows], out[start : start + size])
                 previous = out[start:]
                 start += size
             hidden[:size] = previous[:size]
         cell.mul_(0.5)
 
-    def _remember(self, gates: Tensor, cell: Tensor, memory: Tensor) -> None:
-        """The new doubled cells, and half of o * tanh(c) into `memory`."""
+    def _update_cell(self, gates: Tensor, cell: Tensor, memory: Tensor) -> None:
+        """Compute the new doubled cells in place, and half of o * tanh(c) into `memory`."""
         input_gate, forget_gate, output_gate, candidate = gates.sigmoid_().chunk(4, dim=1)
         # 2c is 2 f*c + 2 i*(2s - 1), where s is the sigmoid of the doubled candidate
         cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
@@ -120,8 +120,8 @@ class _Direction:
             cell.clamp_(-2 * self._cell_clip, 2 * self._cell_clip)
         torch.sigmoid(cell, out=memory).sub_(0.5).mul_(output_gate)
 
-    def _emit(self, memory: Tensor, step: Tensor) -> None:
-        """The output of a step."""
+    def _output(self, memory: Tensor, step: Tensor) -> None:
+        """Compute the output of a step."""
         if self._project is None:
             torch.mul(memory[: len(step)], 2, out=step)
             return
@@ -132,7 +132,7 @@ class _Direction:
             torch.clamp(projected, -self._proj_clip, self._proj_clip, out=step)
 
     def _doubled(self, rows: Tensor) -> Tensor:
-        """The candidate's rows, the last quarter, times two."""
+        """Return a copy with the candidate's rows, the last quarter, times two."""
         doubled = rows.clone()
         doubled[3 * self._num_cells :] *= 2
         return doubled
@@ -154,55 +154,55 @@ class PackedLstm:
     ) -> Tensor:
         """See `LstmKernel`."""
         if self._exact and hidden.shape[1] == 1:
-            return self._read_single(inputs, hidden, cell)
+            return self._run_single(inputs, hidden, cell)
         outputs = _outputs(step_sizes, hidden)
         for d, direction in enumerate(self._directions):
-            direction.read(inputs[d], step_sizes, hidden[d], cell[d], outputs[d])
+            direction.run(inputs[d], step_sizes, hidden[d], cell[d], outputs[d])
         return outputs[:, : inputs.shape[1]]
 
-    def of_words(self, vectors: Tensor, num_tokens: int, num_rows: int) -> "WordLstm | None":
-        """The layer for a text of distinct words, where that saves time.
+    def for_words(self, vectors: Tensor, num_tokens: int, num_rows: int) -> "WordLstm | None":
+        """Return the layer for a text of distinct words, where that saves time.
 
-        A row of the table comes from memory, which takes as long as a short or an 8-bit product.
+        Loading a row of its table from memory takes as long as a short or an 8-bit product.
 
         Args:
             vectors: (U, P_in) of the words.
-            num_tokens: how many tokens the text has.
-            num_rows: how many sentences they are.
+            num_tokens: number of tokens of the text.
+            num_rows: number of its sentences.
 
         Returns:
             None for one sentence, short vectors, words that hardly repeat, or too many words.
         """
         num_bytes = 4 * self._weights.bias.numel() * len(vectors)
-        long = self._exact and vectors.shape[1] >= LEAST_TABLE_INPUT
+        long = self._exact and vectors.shape[1] >= MIN_TABLE_INPUT
         repeats = 4 * len(vectors) <= 3 * num_tokens
-        if num_rows == 1 or not long or not repeats or num_bytes > MOST_TABLE_BYTES:
+        if num_rows == 1 or not long or not repeats or num_bytes > MAX_TABLE_BYTES:
             return None
         return WordLstm(self._directions, vectors)
 
-    def _read_single(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> Tensor:
-        if self._single is None:  # it holds weights of its own: not for those who read batches
+    def _run_single(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> Tensor:
+        if self._single is None:  # it copies weights, which only single sentences need
             self._single = SingleLstm(self._weights)
         num_tokens = inputs.shape[1]
         products = [
-            direction.products(own, num_tokens)[:num_tokens]
-            for direction, own in zip(self._directions, inputs, strict=True)
+            direction.products(vectors, num_tokens)[:num_tokens]
+            for direction, vectors in zip(self._directions, inputs, strict=True)
         ]
         return self._single(torch.stack(products, dim=1).unsqueeze(2), hidden, cell)
 
 
 class WordLstm:
-    """A layer whose inputs are words: their part of the gates is computed once a word."""
+    """A layer with words as inputs: their part of the gates is computed once per word."""
 
     def __init__(self, directions: Sequence[_Direction], vectors: Tensor) -> None:
         self._directions = directions
-        self._tables = [own.products(vectors, len(vectors)) for own in directions]  # (U', 4C)
+        self._tables = [one.products(vectors, len(vectors)) for one in directions]  # (U', 4C)
 
     def __call__(
         self, words: Tensor, step_sizes: Sequence[int], hidden: Tensor, cell: Tensor
     ) -> Tensor:
-        """See `LstmKernel`; words (D, N) in place of inputs."""
+        """See `LstmKernel`; words (D, N) instead of inputs."""
         outputs = _outputs(step_sizes, hidden)
         for d, (direction, table) in enumerate(zip(self._directions, self._tables, strict=True)):
-            direction.read_words(table, words[d], step_sizes, hidden[d], cell[d], outputs[d])
+            direction.run_words(table, words[d], step_sizes, hidden[d], cell[d], outputs[d])
         return outputs[:, : words.shape[1]]

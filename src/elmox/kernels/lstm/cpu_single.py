@@ -1,9 +1,9 @@
 """The LSTM layer of `plain.py` for one row on a CPU: one sentence at a time.
 
-A product of one row is as fast as its weights come from memory, and between products torch's calls
-cost more than their work. So both directions go through each call together, into memory set aside
-beforehand, and the recurrent weight is kept as (P, 4C), along which one row is multiplied nearly
-twice as fast as along (4C, P). On doubled weights and cells see `cpu_packed.py`.
+The speed of a product of one row is that of loading its weights, and the other calls of torch cost
+more than their work. So both directions share each call, results go into preallocated memory, and
+the recurrent weight is stored as (P, 4C), with which one row is multiplied nearly twice as fast as
+with (4C, P). `cpu_packed.py` explains the doubled weights and cells.
 
 Shapes: D directions, N tokens, P projection, C cells.
 """
@@ -15,19 +15,19 @@ from elmox.kernels.lstm.plain import LstmWeights
 
 
 class SingleLstm:
-    """All directions of a layer, one row each."""
+    """All directions of a layer, for one row each."""
 
     def __init__(self, weights: LstmWeights) -> None:
         num_cells = weights.bias.shape[1] // 4
         recurrent = weights.recurrent_weight.transpose(1, 2)  # (D, P, 4C)
-        # A copy in any case: contiguous() makes none where P is 1.
+        # Always a copy: contiguous() makes none if P is 1.
         self._recurrent = recurrent.clone(memory_format=torch.contiguous_format)
         self._recurrent[:, :, 3 * num_cells :] *= 2
         self._projection = weights.projection
         self._cell_clip, self._proj_clip = weights.cell_clip, weights.proj_clip
 
     def __call__(self, products: Tensor, hidden: Tensor, cell: Tensor) -> Tensor:
-        """Read a window.
+        """Run a window.
 
         Args:
             products: (N, D, 1, 4C), the inputs' part of the gates, the candidate's doubled.

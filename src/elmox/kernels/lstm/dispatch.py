@@ -55,7 +55,7 @@ def lstm_rows(
     cell_clip: float | None,
     proj_clip: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run T steps of every row, for training; gradients reach every tensor argument.
+    """Run T steps of every row, for training. All tensor arguments get gradients.
 
     Args:
         inputs: (D, T, B, P_in).

@@ -1,8 +1,8 @@
 """One LSTM layer with projection and clipping over time-major ragged rows, for inference.
 
-What `model/lstm.py` says plainly, without padding and almost without temporary memory: the input
-product of a window of steps is one product, a step is one product and a handful of in-place passes
-over all gates of both directions, and rows that have ended cost nothing.
+The layer of `model/lstm.py` without padding and almost without temporary memory. The input product
+of a window of steps is one product. A step is one product and a few in-place passes over all gates
+of both directions. Rows that have ended cost nothing.
 
 Shapes: D directions, N tokens in time-major order, B rows, P projection, C cells.
 """
@@ -34,11 +34,11 @@ class LstmKernel(Protocol):
     def __call__(
         self, inputs: Tensor, step_sizes: Sequence[int], hidden: Tensor, cell: Tensor
     ) -> Tensor:
-        """Read a window of time steps.
+        """Run a window of time steps.
 
         Args:
             inputs: (D, N, P_in), N = sum(step_sizes).
-            step_sizes: rows alive at each step; never rising.
+            step_sizes: number of rows that have a token at each step; never rising.
             hidden: (D, B, P) state before the window; replaced by the state after it.
             cell: (D, B, C) likewise.
 
@@ -63,7 +63,7 @@ class BatchedLstm:
         outward = None if w.projection is None else w.projection.transpose(1, 2)
         products = torch.baddbmm(w.bias.unsqueeze(1), inputs, w.input_weight.transpose(1, 2))
         outputs = inputs.new_empty(*inputs.shape[:2], hidden.shape[2])
-        # One buffer for the gates of every step: batched products want contiguous memory.
+        # One buffer for the gates of every step: batched products need contiguous memory.
         buffer = inputs.new_empty(num_directions * step_sizes[0] * 4 * num_cells)
         previous = hidden
         start = 0
@@ -74,11 +74,11 @@ class BatchedLstm:
             gates[..., : 3 * num_cells].sigmoid_()
             candidate = gates[..., 3 * num_cells :].tanh_()
             input_gate, forget_gate, output_gate, _ = gates.chunk(4, dim=-1)
-            alive = cell[:, :size]
-            alive.mul_(forget_gate).addcmul_(input_gate, candidate)
+            active = cell[:, :size]
+            active.mul_(forget_gate).addcmul_(input_gate, candidate)
             if w.cell_clip is not None:
-                alive.clamp_(-w.cell_clip, w.cell_clip)
-            memory = torch.tanh(alive).mul_(output_gate)
+                active.clamp_(-w.cell_clip, w.cell_clip)
+            memory = torch.tanh(active).mul_(output_gate)
             step = outputs[:, start:stop]
             if outward is None:
                 step.copy_(memory)

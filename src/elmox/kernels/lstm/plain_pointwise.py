@@ -1,4 +1,4 @@
-"""The point-wise half of an LSTM step with projection: what lies between its two products.
+"""The point-wise half of an LSTM step with projection, between its two products.
 
 In plain torch, for every device and precision; `triton_pointwise.py` has the same for a GPU.
 
@@ -21,9 +21,9 @@ class Step:
     """One step's cells and gates.
 
     Attributes:
-        gates: (D, B, 4C): summed at first, activated by `Pointwise.activate`.
+        gates: (D, B, 4C): sums at first, activated by `Pointwise.forward`.
         cell: (D, B, C) before the step.
-        new_cell: (D, B, C) after it, never clipped: it shows where gradients pass.
+        new_cell: (D, B, C) after it, not clipped, since gradients depend on what was clipped.
         clip_before: bound of `cell`; infinity for none, and for a start state.
         clip: bound of `new_cell`; infinity for none.
     """
@@ -36,30 +36,34 @@ class Step:
 
 
 class Pointwise(Protocol):
-    """One step forward and one back."""
+    """The forward and the backward pass of one step."""
 
-    def activate(self, step: Step, memory: Tensor) -> None:
-        """Activate the gates in place, fill `new_cell`, and `memory` (D, B, C) with output gate *
-        tanh of the clipped new cell."""
-
-    def differentiate(
-        self, step: Step, d_memory: Tensor, d_cell: Tensor, d_gates: Tensor, memory: Tensor
-    ) -> None:
-        """Gradients pass a bound exactly where `torch.clamp` lets them pass.
+    def forward(self, step: Step, memory: Tensor) -> None:
+        """Activate the gates in place; fill `new_cell` and `memory`.
 
         Args:
-            step: as it was after `activate`.
+            step: the step.
+            memory: (D, B, C), filled with output gate * tanh of the clipped new cell.
+        """
+
+    def backward(
+        self, step: Step, d_memory: Tensor, d_cell: Tensor, d_gates: Tensor, memory: Tensor
+    ) -> None:
+        """Compute the gradients of one step. They pass a bound exactly as with `torch.clamp`.
+
+        Args:
+            step: as it is after `forward`.
             d_memory: (D, B, C) gradient of the memory.
             d_cell: (D, B, C) gradient of the clipped new cell; replaced by that of the cell before.
-            d_gates: (D, B, 4C), to be filled: gradients before activation.
-            memory: (D, B, C), to be filled again, for the projection's gradient.
+            d_gates: (D, B, 4C), filled with the gradients before activation.
+            memory: (D, B, C), filled again, for the projection's gradient.
         """
 
 
 class TorchPointwise:
-    """A dozen passes over memory."""
+    """Plain torch: about a dozen passes over memory."""
 
-    def activate(self, step: Step, memory: Tensor) -> None:
+    def forward(self, step: Step, memory: Tensor) -> None:
         """See `Pointwise`."""
         _activate_(step.gates)
         input_gate, forget_gate, output_gate, candidate = step.gates.chunk(4, dim=-1)
@@ -67,7 +71,7 @@ class TorchPointwise:
         torch.mul(before, forget_gate, out=step.new_cell).addcmul_(input_gate, candidate)
         torch.mul(_tanh(clipped(step.new_cell, step.clip)), output_gate, out=memory)
 
-    def differentiate(
+    def backward(
         self, step: Step, d_memory: Tensor, d_cell: Tensor, d_gates: Tensor, memory: Tensor
     ) -> None:
         """See `Pointwise`."""
@@ -91,14 +95,14 @@ class TorchPointwise:
 
 
 def clipped(x: Tensor, bound: float) -> Tensor:
-    """Within the bounds; x itself where there are none."""
+    """Return x clipped to -bound..bound; x itself if the bound is infinite."""
     return x if math.isinf(bound) else x.clamp(-bound, bound)
 
 
 def zero_beyond_(gradient: Tensor, x: Tensor, bound: float) -> None:
     """Zero a gradient in place where |x| > bound: one pass, by hardtanh's derivative.
 
-    That derivative is zero at its bounds already, so it is given the next number beyond.
+    That derivative is zero at its bounds already, so the bound is the next number beyond.
     """
     if not math.isinf(bound):
         edge = _beyond(bound, x.dtype)
@@ -107,7 +111,7 @@ def zero_beyond_(gradient: Tensor, x: Tensor, bound: float) -> None:
 
 @lru_cache
 def _beyond(bound: float, dtype: torch.dtype) -> float:
-    """The next number beyond a bound."""
+    """Return the next number beyond a bound."""
     limit, infinity = torch.tensor([bound, math.inf], dtype=dtype)
     return torch.nextafter(limit, infinity).item()
 
@@ -132,8 +136,9 @@ def _tanh(x: Tensor) -> Tensor:
 
 
 def _tanh_is_slow(x: Tensor) -> bool:
-    """On a CPU torch's tanh costs six times its sigmoid, and tanh(x) = 2 sigmoid(2x) - 1.
+    """Return whether to compute tanh(x) as 2 sigmoid(2x) - 1.
 
-    Its error is that of numbers near 1 everywhere, which is too much in bfloat16.
+    On a CPU torch's tanh costs six times its sigmoid. The rounding error is that of numbers near 1,
+    which is too large in bfloat16.
     """
     return x.device.type == "cpu" and x.dtype == torch.float32

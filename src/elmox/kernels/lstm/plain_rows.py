@@ -1,17 +1,17 @@
-"""One LSTM layer with projection and clipping over full rows, with a backward pass of its own.
+"""One LSTM layer with projection and clipping over full rows, with its own backward pass.
 
-What `model/lstm.py` says plainly, for training: rows are packed without padding, so all of them run
-all steps. Autograd would keep a dozen tensors a step and add up the weights' gradients step by
-step. Here the forward pass keeps the activated gates and the cells, and the backward pass writes
-the gradients of all gates side by side, so that the weights' gradients are one product at the end.
+The layer of `model/lstm.py` for training: rows are packed without padding, so all of them run all
+steps. Autograd would keep a dozen tensors per step and add up the weights' gradients step by step.
+Here the forward pass keeps the activated gates and the cells, and the backward pass writes the
+gradients of all gates side by side, so that the weights' gradients are one product at the end.
 
-What is kept of a clipped value is the value *before* clipping, so gradients pass exactly where
-`torch.clamp` lets them pass: within the bounds, both bounds included.
+Clipped values are kept *before* clipping, so gradients pass exactly where they pass `torch.clamp`:
+within the bounds, both bounds included.
 
-This works for every device and precision; `triton_rows.py` is the one for 16 bits on a GPU.
+This works for every device and precision; `triton_rows.py` is for 16 bits on a GPU.
 
-Precision: with bfloat16 inputs the products and the kept gates are bfloat16, cells and
-their gradients float32. With float32 or float64 all is that.
+Precision: with bfloat16 inputs the products and the kept gates are bfloat16, cells and their
+gradients float32. With float32 or float64 everything has that precision.
 
 Shapes: D directions, T steps, B rows, P projection, C cells. Gate order: input, forget, output,
 candidate.
@@ -31,7 +31,7 @@ from elmox.kernels.torch_modes import autocast_off
 
 
 class _Kept(NamedTuple):
-    """What the backward pass needs of the forward pass. Cells and outputs are not clipped yet."""
+    """Tensors of the forward pass for the backward pass. Cells and outputs are not clipped."""
 
     gates: Tensor  # (D, T, B, 4C), activated
     cells: Tensor  # (D, T, B, C)
@@ -39,13 +39,13 @@ class _Kept(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    """What the way back through time leaves."""
+    """The results of the backward pass through time."""
 
     outputs: Tensor  # (D, T, B, P), before clipping
     gates: Tensor  # (D, T, B, 4C), before activation
     hidden: Tensor  # (D, B, P), of the start state
     cell: Tensor  # (D, B, C), of the start state
-    memory: Tensor  # (D, T, B, C), no gradient: what was projected
+    memory: Tensor  # (D, T, B, C), not a gradient: the input of the projection
 
 
 class PlainRows(torch.autograd.Function):
@@ -56,7 +56,7 @@ class PlainRows(torch.autograd.Function):
         *arguments, pointwise = rest
         weights = LstmWeights(*arguments)
         *tensors, cell_clip, proj_clip = arguments
-        kept, last_hidden, last_cell = _read(inputs, hidden, cell, weights, pointwise)
+        kept, last_hidden, last_cell = _run_forward(inputs, hidden, cell, weights, pointwise)
         ctx.save_for_backward(inputs, hidden, cell, *tensors, *kept)
         ctx.clips, ctx.pointwise = (cell_clip, proj_clip), pointwise
         ctx.set_materialize_grads(False)
@@ -65,40 +65,40 @@ class PlainRows(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        with autocast_off(ctx.saved_tensors[0].device):  # which some leave on while going back
+        with autocast_off(ctx.saved_tensors[0].device):  # callers may leave it on
             return PlainRows._backward(ctx, *grads)
 
     @staticmethod
     def _backward(ctx: Any, *grads: Tensor | None) -> Any:
         inputs, hidden, cell, *rest = ctx.saved_tensors
         weights, kept = LstmWeights(*rest[:4], *ctx.clips), _Kept(*rest[4:])
-        found = _unroll(kept, cell, weights, grads, ctx.pointwise)
-        d_gates = found.gates.flatten(1, 2)  # (D, T*B, 4C)
+        gradients = _run_backward(kept, cell, weights, grads, ctx.pointwise)
+        d_gates = gradients.gates.flatten(1, 2)  # (D, T*B, 4C)
         d_inputs = d_input_weight = d_recurrent_weight = d_bias = d_projection = None
-        need = ctx.needs_input_grad
-        if need[0]:
+        needed = ctx.needs_input_grad
+        if needed[0]:
             d_inputs = torch.bmm(d_gates, weights.input_weight).view_as(inputs)
-        if need[3] or need[4]:
+        if needed[3] or needed[4]:
             earlier = clipped(kept.outputs[:, :-1], _bound(weights.proj_clip))
             before = torch.cat([hidden.unsqueeze(1), earlier], dim=1)
-            read = torch.cat([inputs, before], dim=-1).flatten(1, 2)  # (D, T*B, P_in + P)
-            d_both = torch.bmm(d_gates.transpose(1, 2), read)
+            step_inputs = torch.cat([inputs, before], dim=-1).flatten(1, 2)  # (D, T*B, P_in + P)
+            d_both = torch.bmm(d_gates.transpose(1, 2), step_inputs)
             d_input_weight = d_both[..., : inputs.shape[-1]]
             d_recurrent_weight = d_both[..., inputs.shape[-1] :]
-        if need[5]:  # a product with ones: several times faster on a CPU than a sum
+        if needed[5]:  # a product with ones: several times faster on a CPU than a sum
             ones = d_gates.new_ones(1, 1, 1).expand(len(d_gates), 1, d_gates.shape[1])
             d_bias = torch.bmm(ones, d_gates).squeeze(1)
-        if need[6]:
-            d_outputs = found.outputs.flatten(1, 2)
-            d_projection = torch.bmm(d_outputs.transpose(1, 2), found.memory.flatten(1, 2))
+        if needed[6]:
+            d_outputs = gradients.outputs.flatten(1, 2)
+            d_projection = torch.bmm(d_outputs.transpose(1, 2), gradients.memory.flatten(1, 2))
         d_weights = d_input_weight, d_recurrent_weight, d_bias, d_projection
-        return d_inputs, found.hidden, found.cell, *d_weights, None, None, None
+        return d_inputs, gradients.hidden, gradients.cell, *d_weights, None, None, None
 
 
-def _read(
+def _run_forward(
     inputs: Tensor, hidden: Tensor, cell: Tensor, w: LstmWeights, pointwise: Pointwise
 ) -> tuple[_Kept, Tensor, Tensor]:
-    """The forward pass: what to keep, and the state after the last step."""
+    """Return the tensors to keep, and the state after the last step."""
     shape, num_cells = inputs.shape[:3], cell.shape[2]
     products = torch.baddbmm(
         w.bias.unsqueeze(1), inputs.flatten(1, 2), w.input_weight.transpose(1, 2)
@@ -113,7 +113,7 @@ def _read(
     memory = inputs.new_empty(cell.shape)
     for t, step in enumerate(_steps(kept, cell, w)):
         step.gates.baddbmm_(hidden, recurrent)
-        pointwise.activate(step, memory)
+        pointwise.forward(step, memory)
         new_hidden = kept.outputs[:, t]
         if outward is None:
             new_hidden.copy_(memory)
@@ -123,17 +123,17 @@ def _read(
     return kept, hidden.clone(), clipped(kept.cells[:, -1], _bound(w.cell_clip)).clone()
 
 
-def _unroll(
+def _run_backward(
     kept: _Kept,
     cell: Tensor,
     w: LstmWeights,
     grads: tuple[Tensor | None, ...],
     pointwise: Pointwise,
 ) -> _Gradients:
-    """The way back through time, from the last step to the first.
+    """Run the backward pass through time, from the last step to the first.
 
     Args:
-        kept: of the forward pass.
+        kept: from the forward pass.
         cell: the start state.
         w: the weights.
         grads: gradients of outputs, last hidden and last cell state; None for zeros.
@@ -149,13 +149,13 @@ def _unroll(
         d_step = d_outputs[:, t].add_(d_hidden)
         zero_beyond_(d_step, kept.outputs[:, t], _bound(w.proj_clip))
         d_memory = d_step if w.projection is None else torch.bmm(d_step, w.projection)
-        pointwise.differentiate(step, d_memory, d_cell, d_gates[:, t], memory[:, t])
+        pointwise.backward(step, d_memory, d_cell, d_gates[:, t], memory[:, t])
         d_hidden = torch.bmm(d_gates[:, t], w.recurrent_weight)
     return _Gradients(d_outputs, d_gates, d_hidden, d_cell, memory)
 
 
 def _steps(kept: _Kept, cell: Tensor, w: LstmWeights) -> Iterator[Step]:
-    """The steps in order. A start state is taken as it is given."""
+    """Yield the steps in order. The start state is not clipped."""
     clip, clip_before = _bound(w.cell_clip), math.inf
     for gates, new_cell in zip(kept.gates.unbind(1), kept.cells.unbind(1), strict=True):
         yield Step(gates, cell, new_cell, clip_before, clip)

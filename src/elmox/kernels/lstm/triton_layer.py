@@ -1,6 +1,6 @@
-"""The LSTM layer of `plain.py` on the fused kernels: the fast one for 16 bits on a GPU.
+"""The LSTM layer of `plain.py` on the fused kernels, for 16 bits on a GPU.
 
-Three launches a step for both directions. Cells are carried in float32 within a window.
+Three launches per step for both directions. Cells are carried in float32 within a window.
 
 Shapes: D directions, N tokens in time-major order, B rows, P projection, C cells.
 """
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from elmox.kernels.lstm.plain import LstmWeights
-from elmox.kernels.lstm.triton_step import interleaved, read_step, settle
+from elmox.kernels.lstm.triton_step import clip_outputs, forward_step, interleaved
 
 
 class FusedLstm:
-    """All directions of a layer together. Holds a copy of the weights, laid out anew."""
+    """All directions of a layer together. It holds a copy of the weights in another layout."""
 
     def __init__(self, weights: LstmWeights) -> None:
         assert weights.projection is not None
@@ -39,13 +39,13 @@ class FusedLstm:
         start, clip_before = 0, math.inf
         for size, next_size in zip(step_sizes, [*step_sizes[1:], 0], strict=True):
             stop = start + size
-            now = cells[:, :size]
-            state = (now, now, memory[:, :size], None)
+            active = cells[:, :size]
+            state = (active, active, memory[:, :size], None)
             bounds = (clip_before, self._cell_clip)
-            read_step(both[:, start:stop], self._weight, self._bias, *state, *bounds)
+            forward_step(both[:, start:stop], self._weight, self._bias, *state, *bounds)
             torch.bmm(memory[:, :size], self._outward, out=outputs[:, start:stop])
             following = both[:, stop : stop + next_size, split:]
-            settle(outputs[:, start:stop], hidden[:, :size], following, self._proj_clip)
+            clip_outputs(outputs[:, start:stop], hidden[:, :size], following, self._proj_clip)
             start, clip_before = stop, self._cell_clip
         cell.copy_(cells.clamp_(-self._cell_clip, self._cell_clip))
         return outputs.clamp_(-self._proj_clip, self._proj_clip)

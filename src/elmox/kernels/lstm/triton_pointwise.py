@@ -18,19 +18,19 @@ _BLOCK = 1024
 
 
 class TritonPointwise:
-    """One kernel forward, one back."""
+    """One kernel forward, one backward."""
 
-    def activate(self, step: Step, memory: Tensor) -> None:
+    def forward(self, step: Step, memory: Tensor) -> None:
         """See `Pointwise`."""
         tensors = (step.gates, step.cell, step.new_cell, memory)
-        _launch(_activate, tensors, step)
+        _launch(_forward, tensors, step)
 
-    def differentiate(
+    def backward(
         self, step: Step, d_memory: Tensor, d_cell: Tensor, d_gates: Tensor, memory: Tensor
     ) -> None:
         """See `Pointwise`."""
         tensors = (step.gates, step.cell, step.new_cell, d_memory, d_cell, d_gates, memory)
-        _launch(_differentiate, tensors, step)
+        _launch(_backward, tensors, step)
 
 
 def _launch(kernel: Any, tensors: tuple[Tensor, ...], step: Step) -> None:
@@ -79,7 +79,7 @@ def _load_gates(gate, num_cells, inside):
 
 
 @triton.jit
-def _activate(
+def _forward(
     gates, cell, new_cell, memory,
     gates_d, gates_b, cell_d, cell_b, new_d, new_b, memory_d, memory_b,
     num_cells, clip_before, clip,
@@ -100,7 +100,7 @@ def _activate(
 
 
 @triton.jit
-def _differentiate(
+def _backward(
     gates, cell, new_cell, d_memory, d_cell, d_gates, memory,
     gates_d, gates_b, cell_d, cell_b, new_d, new_b, d_memory_d, d_memory_b,
     d_cell_d, d_cell_b, d_gates_d, d_gates_b, memory_d, memory_b,

@@ -1,8 +1,8 @@
 """`lstm_rows` on the fused kernels, for 16-bit training on a GPU.
 
-Three launches a step forward and four back; and since every training step has the same shapes, the
-loops over time are recorded once as CUDA graphs and then started as a whole. A graph runs on fixed
-memory, a `_Workspace`: a forward pass takes one, its backward pass gives it back.
+Three launches per step forward and four backward. Since every training step has the same shapes,
+the loops over time are recorded once as CUDA graphs and then launched as a whole. A graph runs on
+fixed memory, a `_Workspace`: a forward pass leases one, its backward pass returns it.
 
 The gradients of the weights are products over all steps, not rounded to 16 bits.
 
@@ -19,17 +19,17 @@ from torch.autograd.function import once_differentiable
 
 from elmox.kernels.lstm.plain import LstmWeights
 from elmox.kernels.lstm.triton_step import (
+    backward_step,
+    clip_outputs,
+    clip_outputs_backward,
+    deinterleaved,
+    forward_step,
     interleaved,
-    one_after_the_other,
-    read_step,
-    settle,
-    unread_step,
-    unsettle,
 )
 
 
 class _Shape(NamedTuple):
-    """What a workspace is made for. A bound is infinity where there is none."""
+    """The shape of a workspace. A missing bound is infinity."""
 
     device: torch.device
     dtype: torch.dtype
@@ -41,11 +41,11 @@ class _Shape(NamedTuple):
     num_cells: int
     cell_clip: float
     proj_clip: float
-    keep: bool  # what the backward pass needs
+    keep: bool  # whether to keep what the backward pass needs
 
 
 class FusedRows(torch.autograd.Function):
-    """See `lstm_rows`, whose arguments these are."""
+    """The arguments are those of `dispatch.lstm_rows`."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, hidden: Tensor, cell: Tensor, *rest: Any) -> Any:
@@ -70,7 +70,7 @@ class FusedRows(torch.autograd.Function):
         space.both[..., : shape.input_dim].copy_(inputs)
         space.both[:, 0, :, shape.input_dim :].copy_(hidden)
         space.cell.copy_(cell)
-        space.read()
+        space.forward()
         ctx.lease = lease
         ctx.dtypes = [tensor.dtype for tensor in (inputs, hidden, cell, *tensors)]
         ctx.set_materialize_grads(False)
@@ -82,16 +82,16 @@ class FusedRows(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         space = ctx.lease.workspace()
-        given = (space.d_outputs, space.d_hidden, space.d_cell)
-        for place, gradient in zip(given, grads, strict=True):
+        buffers = (space.d_outputs, space.d_hidden, space.d_cell)
+        for buffer, gradient in zip(buffers, grads, strict=True):
             if gradient is None:
-                place.zero_()
+                buffer.zero_()
             else:
-                place.copy_(gradient)
-        space.unread()
-        found = space.gradients(ctx.needs_input_grad)
-        ctx.lease.give_back()
-        cast = (None if g is None else g.to(d) for g, d in zip(found, ctx.dtypes, strict=True))
+                buffer.copy_(gradient)
+        space.backward()
+        gradients = space.gradients(ctx.needs_input_grad)
+        ctx.lease.end()
+        cast = (None if g is None else g.to(d) for g, d in zip(gradients, ctx.dtypes, strict=True))
         return *cast, None, None
 
 
@@ -103,7 +103,7 @@ def _unrounded_product(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 
 class _Workspace:
-    """The memory of one layer's pass over T steps, and its two loops."""
+    """The memory of one layer for T steps, and its two loops."""
 
     def __init__(self, shape: _Shape) -> None:
         self.shape = shape
@@ -117,7 +117,7 @@ class _Workspace:
         def high(*size: int) -> Tensor:
             return torch.empty(size, device=shape.device, dtype=torch.float32)
 
-        self.both = low(*lead, width)  # what each step reads: input and hidden state
+        self.both = low(*lead, width)  # inputs of each step: input and hidden state
         self.weight = low(shape.num_directions, 4 * num_cells, width)
         self.bias = high(shape.num_directions, 4 * num_cells)
         self.projection = low(shape.num_directions, shape.dim, num_cells)
@@ -126,9 +126,9 @@ class _Workspace:
         self.memory = low(*lead, num_cells)
         self.outputs = low(*lead, shape.dim)  # not clipped
         self.hidden = low(*rows, shape.dim)  # after the last step
-        self.read = _Recorded(self._read, shape.device)
+        self.forward = _Recorded(self._forward, shape.device)
         if shape.keep:
-            self.gates = low(*lead, 4 * num_cells)  # on the way back, their gradients
+            self.gates = low(*lead, 4 * num_cells)  # in the backward pass, their gradients
             self.d_outputs = torch.empty_like(self.outputs)
             self.d_memory = low(*rows, num_cells)
             self.d_hidden = torch.empty_like(self.hidden)
@@ -138,47 +138,48 @@ class _Workspace:
             self.d_bias = high(shape.num_directions, 1, 4 * num_cells)
             self.d_projection = high(*self.projection.shape)
             self.ones = torch.ones_like(self.outputs[..., :1])
-            self.unread = _Recorded(self._unread, shape.device)
+            self.backward = _Recorded(self._backward, shape.device)
 
     def set_weights(self, weights: LstmWeights) -> None:
-        """Lay the weights out, in the precision of the products."""
+        """Copy the weights into their layout, in the precision of the products."""
         assert weights.projection is not None
         split = self.shape.input_dim
         input_weight = interleaved(weights.input_weight)  # (D, C / 32, 4, 32, P_in)
-        laid_out = self.weight.view(*input_weight.shape[:4], -1)
-        laid_out[..., :split].copy_(input_weight)
-        laid_out[..., split:].copy_(interleaved(weights.recurrent_weight))
+        weight = self.weight.view(*input_weight.shape[:4], -1)
+        weight[..., :split].copy_(input_weight)
+        weight[..., split:].copy_(interleaved(weights.recurrent_weight))
         self.bias.view(input_weight.shape[:4]).copy_(interleaved(weights.bias))
         self.projection.copy_(weights.projection)
 
-    def _read(self) -> None:
-        """The loop forward. A start state is taken as it is given."""
+    def _forward(self) -> None:
+        """Run the forward loop. The start state is not clipped."""
         shape, split = self.shape, self.shape.input_dim
         outward = self.projection.transpose(1, 2)
         cell, clip_before = self.cell, math.inf
         for t in range(shape.num_steps):
             gates = self.gates[:, t] if shape.keep else None
             state = (cell, self.cells[:, t], self.memory[:, t], gates)
-            read_step(self.both[:, t], self.weight, self.bias, *state, clip_before, shape.cell_clip)
+            bounds = (clip_before, shape.cell_clip)
+            forward_step(self.both[:, t], self.weight, self.bias, *state, *bounds)
             torch.bmm(self.memory[:, t], outward, out=self.outputs[:, t])
             is_last = t == shape.num_steps - 1
             following = self.hidden if is_last else self.both[:, t + 1, :, split:]
-            settle(self.outputs[:, t], self.hidden, following, shape.proj_clip)
+            clip_outputs(self.outputs[:, t], self.hidden, following, shape.proj_clip)
             cell, clip_before = self.cells[:, t], shape.cell_clip
 
-    def _unread(self) -> None:
-        """The loop back."""
+    def _backward(self) -> None:
+        """Run the backward loop."""
         shape = self.shape
         recurrent = self.weight[..., shape.input_dim :]
         for t in reversed(range(shape.num_steps)):
             d_output, gates = self.d_outputs[:, t], self.gates[:, t]
-            unsettle(d_output, self.outputs[:, t], self.d_hidden, shape.proj_clip)
+            clip_outputs_backward(d_output, self.outputs[:, t], self.d_hidden, shape.proj_clip)
             torch.bmm(d_output, self.projection, out=self.d_memory)
             before, clip_before = self.cell, math.inf
             if t > 0:
                 before, clip_before = self.cells[:, t - 1], shape.cell_clip
             cells = (before, self.cells[:, t], self.d_memory, self.d_cell)
-            unread_step(gates, *cells, clip_before, shape.cell_clip)
+            backward_step(gates, *cells, clip_before, shape.cell_clip)
             torch.bmm(gates, recurrent, out=self.d_hidden)
         d_gates, d_outputs, memory, both, ones, d_inputs = (
             tensor.flatten(1, 2)  # (D, T*B, ...)
@@ -192,18 +193,18 @@ class _Workspace:
         _unrounded_product(d_outputs.transpose(1, 2), memory, self.d_projection)
 
     def gradients(self, needed: Sequence[bool]) -> list[Tensor | None]:
-        """After the loop back: of inputs, hidden and cell state, and the four weights.
+        """Return the gradients of inputs, hidden and cell state, and the four weights.
 
-        They are copies: the next pass writes over the workspace.
+        They are copies: the next pass overwrites the workspace.
         """
         split = self.shape.input_dim
         copies: list[Callable[[], Tensor]] = [
             self.d_inputs.clone,
             self.d_hidden.clone,
             self.d_cell.clone,
-            lambda: one_after_the_other(self.d_weight[..., :split]),
-            lambda: one_after_the_other(self.d_weight[..., split:]),
-            lambda: one_after_the_other(self.d_bias.squeeze(1)),
+            lambda: deinterleaved(self.d_weight[..., :split]),
+            lambda: deinterleaved(self.d_weight[..., split:]),
+            lambda: deinterleaved(self.d_bias.squeeze(1)),
             self.d_projection.clone,
         ]
         return [copy() if need else None for copy, need in zip(copies, needed, strict=False)]
@@ -212,8 +213,8 @@ class _Workspace:
 class _Recorded:
     """Work on fixed memory.
 
-    The first time it simply runs, which compiles its kernels; the second time it is recorded; from
-    then on it is one launch. Without a GPU (the kernels can be interpreted) it always simply runs.
+    The first call runs it, which compiles its kernels. The second call records it as a CUDA graph,
+    which further calls replay. Without a GPU (in Triton's interpreter) every call runs it.
     """
 
     def __init__(self, work: Callable[[], None], device: torch.device) -> None:
@@ -228,7 +229,7 @@ class _Recorded:
             return
         if self._graph is None:
             graph = torch.cuda.CUDAGraph()
-            # Another thread may well allocate meanwhile: it brings the next step's text.
+            # Another thread, which copies the next step's text, may allocate meanwhile.
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._work()
             self._graph = graph
@@ -236,37 +237,39 @@ class _Recorded:
 
 
 class _Lease:
-    """A workspace in use, given back on request or when nobody can use it any more."""
+    """A workspace in use, until `end` or until the lease is garbage-collected."""
 
     def __init__(self, shape: _Shape) -> None:
         self._workspace: _Workspace | None = None
-        found = next((space for space in _free if space.shape == shape), None)
-        if found is None:
-            _forget_others(shape)
-            found = _Workspace(shape)
+        space = next((space for space in _free if space.shape == shape), None)
+        if space is None:
+            _drop_others(shape)
+            space = _Workspace(shape)
         else:
-            _free.remove(found)
-        self._workspace = found
+            _free.remove(space)
+        self._workspace = space
 
     def workspace(self) -> _Workspace:
         if self._workspace is None:
-            raise RuntimeError("going back a second time: this layer's activations are gone")
+            raise RuntimeError("backward a second time: this layer's activations are freed")
         return self._workspace
 
-    def give_back(self) -> None:
+    def end(self) -> None:
         if self._workspace is not None:
             _free.append(self._workspace)
         self._workspace = None
 
     def __del__(self) -> None:
-        self.give_back()
+        self.end()
 
 
 _free: list[_Workspace] = []
 
 
-def _forget_others(shape: _Shape) -> None:
-    """Drop free workspaces whose time is over: those for anything but another number of rows, of
-    which there are two where a step is cut into uneven pieces."""
+def _drop_others(shape: _Shape) -> None:
+    """Drop free workspaces that will not be used again.
+
+    Those of another number of rows are kept: there are two where a step is cut into uneven pieces.
+    """
     alike = [space for space in _free if space.shape._replace(num_rows=shape.num_rows) == shape]
     _free[:] = alike if len({space.shape.num_rows for space in alike}) == 1 else []

@@ -1,9 +1,9 @@
 """AdamW and Adagrad in one pass over memory: Triton kernels for a GPU.
 
-They move a whole array or only given rows of one, which are gathered, updated and put back in the
-same pass. Gradients are clipped on the way, and nothing moves where a flag on the device says so:
-the host waits for neither. `plain.py` has the same formulas in plain torch. Only imported
-where Triton and a GPU are there.
+They update a whole array or only some rows of one, which are gathered, updated and written back in
+the same pass. Clipping of gradients and a flag that skips the update are read on the device: the
+host waits for neither. `plain.py` has the same formulas in plain torch. Only imported where Triton
+and a GPU are present.
 
 Shapes: V rows of W numbers, U of them with a gradient.
 """
@@ -21,23 +21,23 @@ _BLOCK = 1024  # numbers of a program
 
 
 class Brake(NamedTuple):
-    """What holds an update back, on the device: () float32 each."""
+    """Clipping and skipping of an update, on the device: () float32 each."""
 
     divisor: Tensor  # of gradients
-    skip: Tensor  # not 0: nothing moves
+    skip: Tensor  # not 0: nothing is updated
 
 
 def adagrad(
     weight: Tensor, total: Tensor, values: Tensor, rows: Tensor | None, brake: Brake, lr: float
 ) -> None:
-    """Adagrad in place; see `adamw`.
+    """Run Adagrad in place; see `adamw`.
 
     Args:
         weight: (V, ...).
-        total: the same shape, sums of squares.
+        total: sums of squares, the same shape.
         values: the gradient.
         rows: (U,) its rows.
-        brake: see `Brake`.
+        brake: clipping and skipping.
         lr: learning rate.
     """
     _launch(_adagrad, values, rows, (weight, total), brake, (lr,))
@@ -51,14 +51,14 @@ def adamw(
     brake: Brake,
     factors: AdamWFactors,
 ) -> None:
-    """AdamW in place.
+    """Run AdamW in place.
 
     Args:
-        weight: (V, ...) contiguous, as everything here.
-        slots: mean of gradients and of their squares, the same shape.
+        weight: (V, ...) contiguous, as all arguments.
+        slots: means of the gradients and of their squares, the same shape.
         values: (U, ...) gradient of some rows, or of the array's shape.
-        rows: (U,) which, distinct; None for all.
-        brake: see `Brake`.
+        rows: (U,) their indices, distinct; None for all.
+        brake: clipping and skipping.
         factors: the numbers of the formula.
     """
     _launch(_adamw, values, rows, (weight, *slots), brake, factors)
@@ -72,10 +72,10 @@ def _launch(
     brake: Brake,
     numbers: tuple[float, ...],
 ) -> None:
-    """One program for every block of rows and columns.
+    """Launch one program per block of rows and columns.
 
-    A whole array is seen as rows too, as wide as its size allows: a row is read or not, but never
-    in part, so that several numbers can be read at once.
+    A whole array is seen as rows, too, as wide as its size allows: a row is either inside or
+    outside, so that several numbers can be loaded at once.
     """
     size = values.numel()
     if size == 0:
@@ -93,20 +93,20 @@ def _launch(
 
 
 @triton.jit
-def _where(
+def _offsets(
     rows, skip, num_lines,
     HAS_ROWS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Places among the values, places in the arrays, and which of them there are."""
+    """Return offsets into the values, offsets into the arrays, and which of them exist."""
     num_lines = tl.where(tl.load(skip) == 0.0, num_lines, 0)
     line = tl.program_id(0) * LINES + tl.arange(0, LINES)[:, None]
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    place = line.to(tl.int64) * WIDTH + column
-    at = place
+    offset = line.to(tl.int64) * WIDTH + column
+    at = offset
     if HAS_ROWS:
         row = tl.load(rows + line, mask=line < num_lines, other=0)
         at = row.to(tl.int64) * WIDTH + column
-    return place, at, (line < num_lines) & (column < WIDTH)
+    return offset, at, (line < num_lines) & (column < WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_lines"])
@@ -114,8 +114,8 @@ def _adagrad(
     values, rows, weight, total, divisor, skip, lr, num_lines,
     HAS_ROWS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    place, at, inside = _where(rows, skip, num_lines, HAS_ROWS, WIDTH, LINES, COLUMNS)
-    g = tl.div_rn(tl.load(values + place, mask=inside, other=0.0), tl.load(divisor))
+    offset, at, inside = _offsets(rows, skip, num_lines, HAS_ROWS, WIDTH, LINES, COLUMNS)
+    g = tl.div_rn(tl.load(values + offset, mask=inside, other=0.0), tl.load(divisor))
     s = tl.load(total + at, mask=inside, other=1.0) + g * g
     w = tl.load(weight + at, mask=inside, other=0.0) - lr * tl.div_rn(g, tl.sqrt_rn(s))
     tl.store(total + at, s, mask=inside)
@@ -128,8 +128,8 @@ def _adamw(
     new_share, kept_square, new_square, correction, eps, rate, decay, num_lines,
     HAS_ROWS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    place, at, inside = _where(rows, skip, num_lines, HAS_ROWS, WIDTH, LINES, COLUMNS)
-    g = tl.div_rn(tl.load(values + place, mask=inside, other=0.0), tl.load(divisor))
+    offset, at, inside = _offsets(rows, skip, num_lines, HAS_ROWS, WIDTH, LINES, COLUMNS)
+    g = tl.div_rn(tl.load(values + offset, mask=inside, other=0.0), tl.load(divisor))
     m = tl.load(mean + at, mask=inside, other=0.0)
     m += (g - m) * new_share
     s = tl.load(square + at, mask=inside, other=1.0) * kept_square + g * g * new_square
