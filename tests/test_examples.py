@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from language_models import tiny_lm
 
-from elmox import open_vectors
+from elmox import Elmo, open_vectors
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -54,3 +54,16 @@ def test_train_tiny(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "Held-out perplexity" in out
     assert "vectors.hdf5: 2 entries" in out
+
+
+def test_senses_are_told_apart_above_layer_0(tmp_path: Path) -> None:
+    """The picture of README: the similarities are those that it claims."""
+    senses = runpy.run_path(str(EXAMPLES / "senses.py"))
+    sentences = [sentence for group in senses["SENSES"].values() for sentence in group]
+    matrices = senses["similarities"](Elmo.from_pretrained(device="cpu"), sentences, senses["WORD"])
+    assert matrices.shape == (3, 6, 6)
+    np.testing.assert_allclose(matrices[0], 1, atol=1e-5)
+    within, across = matrices[2, :3, :3], matrices[2, :3, 3:]
+    assert within.min() > across.max()
+    senses["draw"](matrices, tmp_path / "senses.png")
+    assert (tmp_path / "senses.png").stat().st_size > 10_000

@@ -82,9 +82,9 @@ def _inputs(predictor: "TaskPredictor", text: str, format: "LineFormat") -> Iter
     name = text
     if format != "jsonl":
         lines = read_lines(text, format, predictor.tokenize)
-        values = task.input_format.from_lines(line.sentences for line in lines)
-        if values is not None:
-            return (one for each in values for one in predictor.inputs(each))
+        inputs = task.input_format.from_lines(lines)
+        if inputs is not None:
+            return map(predictor.prepared, inputs)
         keys = ", ".join((*task.input_format.text_keys, *task.input_format.required_keys))
         expected = f"{task.name} reads JSON lines (.jsonl) with {keys}"
         if text != STDIN:

@@ -22,7 +22,7 @@ from elmox.tasks.registry import TaskInfo
 Example = TypeVar("Example")
 Prediction = TypeVar("Prediction")
 
-Offsets: TypeAlias = Sequence[tuple[int, int]]  # of each token: its first character, after its last
+Offsets: TypeAlias = Sequence[tuple[int, int]]  # of each token: text[start:end]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
         Args:
             values: an input with the keys that `input_format` names, its texts tokenized; under
-                `strings`, by key, the texts that were strings.
+                `strings`, the named texts that were strings.
 
         Raises:
             ElmoxError: a value that only this task reads is missing or malformed.

@@ -10,6 +10,7 @@ from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import resolve_device
 from elmox.tasks.base import TaskOutput
 from elmox.tasks.data.batches import TaskData, distinct_sentences, predict_all
+from elmox.tasks.data.input_formats import TokenizedInput
 from elmox.tasks.model import TaskModel, read_model
 from elmox.text.batches import in_chunks
 from elmox.text.tokenize import get_tokenizer
@@ -25,10 +26,12 @@ class TaskInput:
 
     Attributes:
         example: the task's, without labels.
+        offsets: of the tokens in texts that were strings; see `TokenizedInput`.
         extra: other keys of the input, which `elmox tag` copies to the output.
     """
 
     example: Any
+    offsets: Mapping[str, Any]
     extra: dict[str, Any]
 
 
@@ -145,15 +148,23 @@ class TaskPredictor:
         Raises:
             ElmoxError: a key is missing or its value is malformed.
         """
-        return [self._tokenized(one) for one in self.task.input_format.split_mapping(values)]
+        split = self.task.input_format.split_mapping(values, self.tokenize)
+        return [self.prepared(tokenized) for tokenized in split]
+
+    def prepared(self, tokenized: TokenizedInput) -> TaskInput:
+        """Return a tokenized input as the task's model reads it."""
+        input_format, values = self.task.input_format, tokenized.values
+        keys = {*input_format.text_keys, *input_format.alternative_keys}
+        extra = {key: value for key, value in values.items() if key not in keys}
+        example = self.task.example_from_input({**values, "strings": tokenized.strings})
+        return TaskInput(example, tokenized.offsets, extra)
 
     def predict_inputs(self, inputs: Sequence[TaskInput]) -> list[TaskOutput]:
         """Return a prediction for each input."""
-        examples = [one.example for one in inputs]
-        predictions = self.predict_examples(examples)
+        predictions = self.predict_examples([one.example for one in inputs])
         return [
-            self.task.format_prediction(example, prediction, {})
-            for example, prediction in zip(examples, predictions, strict=True)
+            self.task.format_prediction(one.example, prediction, one.offsets)
+            for one, prediction in zip(inputs, predictions, strict=True)
         ]
 
     def predict_examples(self, examples: Sequence[Any]) -> list[Any]:
@@ -164,10 +175,10 @@ class TaskPredictor:
         predictions = iter(self._predict([e for e in examples if self._num_words(e)]))
         return [next(predictions) if self._num_words(e) else empty for e in examples]
 
-    def score(self, path: Path) -> dict[str, float]:
+    def score(self, path: str | Path) -> dict[str, float]:
         """Return the task's official scores on a file of labeled data."""
         settings = self.task.parse_settings(self.model.description.recipe.head)
-        examples = self.task.read(path, settings)
+        examples = self.task.read(Path(path), settings)
         self.task.check_scorable(examples, settings, str(path))
         return self.task.score(examples, self.predict_examples(examples))
 
@@ -175,21 +186,7 @@ class TaskPredictor:
         """Return one input, however it is given."""
         if not isinstance(text, Mapping):
             text = {"text" if isinstance(text, str) else "tokens": text}
-        return self._tokenized(self.task.input_format.from_mapping(text))
-
-    def _tokenized(self, values: Mapping[str, Any]) -> TaskInput:
-        """Return an input with its texts split into tokens."""
-        input_format = self.task.input_format
-        keys = {*input_format.text_keys, *input_format.alternative_keys}
-        extra = {key: value for key, value in values.items() if key not in keys}
-        tokenized = dict(values)
-        tokenized["strings"] = {k: text for k, text in values.items() if isinstance(text, str)}
-        for key in input_format.text_keys:
-            if key not in values:
-                expected = ", ".join(input_format.text_keys)
-                raise ElmoxError(f"{self.task.name} expects {expected}: {key} is missing")
-            tokenized[key] = input_format.split(key, values[key], self.tokenize)
-        return TaskInput(self.task.example_from_input(tokenized), extra)
+        return self.prepared(self.task.input_format.from_mapping(text, self.tokenize))
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         """Return predictions for examples that the network can read."""

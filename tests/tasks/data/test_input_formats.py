@@ -4,73 +4,121 @@ from typing import Any
 
 import pytest
 
+from elmox.errors import ElmoxError
 from elmox.tasks.data.input_formats import (
     DocumentInput,
     InputFormat,
     MarkedSentenceInput,
     NamedTextsInput,
     SentenceInput,
+    TokenizedInput,
     Values,
 )
 from elmox.tasks.registry import TASKS, find_task
+from elmox.text.lines import Line
 
-LINES = [[], [["a", "b"]], [["c"], ["d"]], [], [], [["e"]], []]
+TEXTS = ["", "a b", "c  d", "", " ", "e", ""]
+LINES = [
+    Line(list(sentences), text)
+    for text, sentences in zip(
+        TEXTS, ([], [["a", "b"]], [["c"], ["d"]], [], [], [["e"]], []), strict=True
+    )
+]
 
 
-def from_lines(input_format: InputFormat) -> list[Values] | None:
+def from_lines(input_format: InputFormat) -> list[TokenizedInput] | None:
     inputs = input_format.from_lines(LINES)
     return None if inputs is None else [*inputs]
 
 
 def test_plain_text() -> None:
     """Blank lines are empty sentences, so that lines can be counted; or they end documents."""
-    sentences = [["a", "b"], ["c"], ["d"], ["e"]]
-    first, second, third, last = sentences
-    expected: list[list[str]] = [[], first, second, third, [], [], last, []]
-    assert from_lines(SentenceInput()) == [{"tokens": sentence} for sentence in expected]
-    documents = [{"sentences": sentences[:3]}, {"sentences": sentences[3:]}]
-    assert from_lines(DocumentInput()) == documents
+    sentences = from_lines(SentenceInput())
+    assert sentences is not None
+    assert [(one.values["line"], one.values["tokens"]) for one in sentences] == [
+        (0, []),
+        (1, ["a", "b"]),
+        (2, ["c"]),
+        (2, ["d"]),
+        (3, []),
+        (4, []),
+        (5, ["e"]),
+        (6, []),
+    ]
+    assert sentences[3].offsets == {"tokens": [(3, 4)]}  # in its line
+    documents = from_lines(DocumentInput())
+    assert documents == [
+        TokenizedInput(
+            {"line": 1, "sentences": [["a", "b"], ["c"], ["d"]]},
+            {"sentences": [[(0, 1), (2, 3)], [(4, 5)], [(7, 8)]]},  # in "a b\nc  d"
+        ),
+        TokenizedInput({"line": 5, "sentences": [["e"]]}, {"sentences": [[(0, 1)]]}),
+    ]
     assert from_lines(NamedTextsInput("premise", "hypothesis")) is None
     assert from_lines(MarkedSentenceInput("predicates")) is None
-    assert [*DocumentInput().from_lines([[], []])] == []
+    assert [*DocumentInput().from_lines([Line([]), Line([])])] == []
     assert [*DocumentInput().from_lines([])] == []
 
 
 @pytest.mark.parametrize(
-    ("values", "sentences"),
+    ("values", "sentences", "offsets"),
     [
-        ({"text": "He ran. She sat.", "id": 1}, ["He ran.", "She sat."]),
-        ({"text": "", "id": 1}, [""]),
-        ({"tokens": "He ran. She sat.", "id": 1}, ["He ran. She sat."]),
-        ({"tokens": ["a"], "text": "He ran.", "id": 1}, [["a"]]),
-        ({"text": ["a"], "id": 1}, [["a"]]),
+        (
+            {"text": "He ran.  She sat.", "id": 1},
+            [["He", "ran."], ["She", "sat."]],
+            [[(0, 2), (3, 7)], [(9, 12), (13, 17)]],
+        ),
+        ({"text": "", "id": 1}, [[]], [[]]),
+        (
+            {"tokens": "He ran. She", "id": 1},
+            [["He", "ran.", "She"]],
+            [[(0, 2), (3, 7), (8, 11)]],
+        ),
+        ({"tokens": ["a"], "text": "He ran.", "id": 1}, [["a"]], [None]),
+        ({"text": ["a"], "id": 1}, [["a"]], [None]),
     ],
 )
-def test_mappings(values: Values, sentences: list[object]) -> None:
+def test_mappings(values: Values, sentences: list[list[str]], offsets: list[Any]) -> None:
     """Running text is as many inputs as it has sentences, where inputs are sentences."""
-    inputs = SentenceInput().split_mapping(values)
-    assert inputs == [{**values, "tokens": sentence} for sentence in sentences]
-    whole = {"tokens": values.get("text"), **values}
-    assert SentenceInput().from_mapping(values) == whole
-    assert MarkedSentenceInput("predicates").split_mapping(values) == [whole]
-    assert len(DocumentInput().split_mapping(values)) == 1
-    assert NamedTextsInput("text", "tokens").split_mapping(values) == [values]
+    inputs = SentenceInput().split_mapping(values, str.split)
+    assert [one.values for one in inputs] == [{**values, "tokens": own} for own in sentences]
+    assert [one.offsets.get("tokens") for one in inputs] == offsets
+    whole = [token for sentence in sentences for token in sentence]
+    one = SentenceInput().from_mapping(values, str.split)
+    assert one.values == {**values, "tokens": whole}
+    assert MarkedSentenceInput("predicates").split_mapping(values, str.split) == [one]
+    assert len(DocumentInput().split_mapping(values, str.split)) == 1
+
+
+def test_named_texts() -> None:
+    texts = NamedTextsInput("premise", "hypothesis")
+    values = {"premise": "It  rains", "hypothesis": ["Wet"], "id": 3}
+    one = texts.from_mapping(values, str.split)
+    assert one.values == {"premise": ["It", "rains"], "hypothesis": ["Wet"], "id": 3}
+    assert one.offsets == {"premise": [(0, 2), (4, 9)]}
+    assert one.strings == {"premise": "It  rains"}
+    with pytest.raises(ElmoxError, match="the keys are premise, expected premise and hypothesis"):
+        texts.from_mapping({"premise": "a"}, str.split)
 
 
 @pytest.mark.parametrize(
-    ("document", "sentences"),
+    ("document", "sentences", "offsets"),
     [
-        ({"sentences": ["a b", [], ["c"]], "text": "other"}, [["a", "b"], [], ["c"]]),
-        ({"text": "He ran. She sat."}, [["He", "ran."], ["She", "sat."]]),
-        ({"tokens": ["He", "ran"], "text": "other"}, [["He", "ran"]]),
-        ({"tokens": "He ran. She sat."}, [["He", "ran."], ["She", "sat."]]),
-        ({"sentences": [[], " "]}, [[], []]),
-        ({"text": ""}, []),
+        ({"sentences": ["a b", [], ["c"]], "text": "other"}, [["a", "b"], [], ["c"]], None),
+        (
+            {"text": "He ran. She sat."},
+            [["He", "ran."], ["She", "sat."]],
+            [[(0, 2), (3, 7)], [(8, 11), (12, 16)]],
+        ),
+        ({"tokens": ["He", "ran"], "text": "other"}, [["He", "ran"]], None),
+        ({"sentences": [[], " "]}, [[], []], None),
+        ({"text": ""}, [], []),
     ],
 )
-def test_documents(document: dict[str, Any], sentences: list[list[str]]) -> None:
-    values = DocumentInput().from_mapping(document)
-    assert DocumentInput().split("sentences", values["sentences"], str.split) == sentences
+def test_documents(document: Values, sentences: list[list[str]], offsets: Any) -> None:
+    one = DocumentInput().from_mapping(document, str.split)
+    assert one.values["sentences"] == sentences
+    assert one.offsets.get("sentences") == offsets
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -80,4 +128,5 @@ def test_every_task_has_an_input_format(name: str) -> None:
     assert input_format.text_keys
     others = {*input_format.alternative_keys, *input_format.required_keys}
     assert not {*input_format.text_keys} & others
-    assert input_format.split_mapping({"id": 1}) == [{"id": 1}]
+    with pytest.raises(ElmoxError, match="the keys are id, expected "):
+        input_format.split_mapping({"id": 1}, str.split)

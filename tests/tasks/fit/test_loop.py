@@ -292,11 +292,11 @@ def test_any_sentence_can_be_tagged(tiny: Path, tmp_path: Path) -> None:
     assert [len(answer["tags"]) for answer in found] == [1, 0, 2, 1000, 1]
     assert predicted(fitted, []) == []
     assert tag_objects(fitted, [{"text": "x", "id": 7}, {"text": " ", "id": 8}]) == [
-        {"id": 7, **found[0]},
-        {"id": 8, "tokens": [], "tags": [], "spans": []},
+        {"id": 7, **found[0], "offsets": [[0, 1]]},
+        {"id": 8, "tokens": [], "tags": [], "spans": [], "offsets": []},
     ]
     assert tag_objects(fitted, [{"tokens": []}]) == [found[1]]
-    with pytest.raises(ElmoxError, match="ner expects tokens: tokens is missing"):
+    with pytest.raises(ElmoxError, match="the keys are sentence, expected text or tokens"):
         tag_objects(fitted, [{"sentence": "x"}])
     alone = [predicted(fitted, [sentence])[0] for sentence in sentences]
     assert alone == found
@@ -491,7 +491,7 @@ def test_a_moved_model_finds_its_bilm(
 @pytest.mark.parametrize("question", [{"tokens": [1]}, {"tokens": None}, {"text": 5}])
 def test_questions_that_are_no_text(question: dict[str, Any], tmp_path: Path) -> None:
     found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
-    with pytest.raises(ElmoxError, match=r"tokens is .*, expected a text or a list"):
+    with pytest.raises(ElmoxError, match=r"(tokens|text) is .*, expected a text or a list"):
         tag_objects(TaskPredictor.from_pretrained(found.best.model, device="cpu"), [question])
 
 

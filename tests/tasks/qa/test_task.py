@@ -179,7 +179,9 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
     assert (answers[11]["answer"], answers[12]["answer"]) == ("Go", "")
     shown = answers[7]
     keys = ["id", "question", "context", "answer", "probability", "start", "end"]
-    assert list(shown) == keys
+    assert list(shown) == [*keys, "start_char", "end_char", "offsets"]
+    assert CAT[shown["start_char"] : shown["end_char"]] == shown["answer"]
+    assert [CAT[start:end] for start, end in shown["offsets"]["context"]] == shown["context"]
     assert (shown["answer"], shown["start"], shown["end"]) == ("The dog, a large one,", 4, 11)
     assert 0.5 < shown["probability"] <= 1
     (again,) = tag_objects(fitted, [{"context": shown["context"], "question": shown["question"]}])
@@ -208,7 +210,7 @@ def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     said, unsaid = map(json.loads, out.splitlines())  # a key that is not asked for is no question
     assert said.pop("text") == unsaid.pop("text") == "A. B."
     assert said["answer"] == "home"
-    assert set(unsaid) == {"question", "context", "answer", "probability"}
+    assert set(unsaid) == {"question", "context", "answer", "probability", "offsets"}
     assert unsaid["answer"] is None
     assert unsaid["probability"] > 0.5
 

@@ -7,19 +7,37 @@
 | a document | `sentences`, or `text`, or `tokens` of its only sentence | lines up to a blank one |
 | several texts | each under its name | not possible |
 
-A text is a list of tokens, or a string, which the tokenizer splits. Any text may be empty.
+A text is a list of tokens, or a string, which the tokenizer splits; then the offsets of its tokens
+are known too. Any text may be empty.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from elmox.errors import ElmoxError
-from elmox.tasks.data.texts import Sentence
-from elmox.text.lines import Tokenize
-from elmox.text.sentences import split_sentences
+from elmox.text.document import split_document
+from elmox.text.lines import Line, Tokenize
+from elmox.text.offsets import token_offsets
 
 Values: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TokenizedInput:
+    """One input with its texts split into tokens.
+
+    Attributes:
+        values: the input, with tokens under the task's text keys.
+        offsets: for each text key whose text was a string, the (start, end) of each token in that
+            string; of a document, a list of them for each sentence.
+        strings: the named texts that were strings, by key.
+    """
+
+    values: Values
+    offsets: dict[str, Any] = field(default_factory=dict)
+    strings: dict[str, str] = field(default_factory=dict)
 
 
 class InputFormat(ABC):
@@ -35,28 +53,24 @@ class InputFormat(ABC):
     alternative_keys: tuple[str, ...] = ()
     required_keys: tuple[str, ...] = ()
 
-    def from_lines(self, lines: Iterable[Sequence[Sentence]]) -> Iterator[Values] | None:
+    @abstractmethod
+    def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
+        """Return a mapping as one input.
+
+        Raises:
+            ElmoxError: a text is missing, or neither a string nor tokens.
+        """
+
+    def split_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> list[TokenizedInput]:
+        """Return the inputs of a mapping with running text; one, unless inputs are sentences."""
+        return [self.from_mapping(values, tokenize)]
+
+    def from_lines(self, lines: Iterable[Line]) -> Iterator[TokenizedInput] | None:
         """Return the inputs of plain text; None, the default, if plain text cannot express them.
 
-        Args:
-            lines: the sentences of each line; a blank line has none.
+        Each has a key `line`, the index of its (first) line, in which its offsets are counted.
         """
         return None
-
-    def from_mapping(self, values: Mapping[str, Any]) -> Values:
-        """Return a mapping as one input, with its text under the task's own key.
-
-        A key that the mapping lacks is missing in the input too.
-        """
-        return dict(values)
-
-    def split_mapping(self, values: Mapping[str, Any]) -> list[Values]:
-        """Return the inputs of a mapping with running text; one, unless they are sentences."""
-        return [self.from_mapping(values)]
-
-    @abstractmethod
-    def split(self, key: str, text: Any, tokenize: Tokenize) -> Sequence[Any]:
-        """Return the tokens of the text under a key."""
 
 
 class SentenceInput(InputFormat):
@@ -65,24 +79,30 @@ class SentenceInput(InputFormat):
     text_keys = ("tokens",)
     alternative_keys = ("text",)
 
-    def from_lines(self, lines: Iterable[Sequence[Sentence]]) -> Iterator[Values]:
-        """Return every sentence; a blank line is an empty one."""
-        return ({"tokens": sentence} for line in lines for sentence in line or [[]])
-
-    def from_mapping(self, values: Mapping[str, Any]) -> Values:
+    def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
         """Return the sentence under `tokens` or `text`."""
-        return _one_sentence(values)
+        return _one_sentence(values, tokenize)
 
-    def split_mapping(self, values: Mapping[str, Any]) -> list[Values]:
+    def split_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> list[TokenizedInput]:
         """Return the sentence under `tokens`, or every sentence of the running `text`."""
-        if "tokens" in values or not isinstance(values.get("text"), str):
-            return [_one_sentence(values)]
-        sentences = split_sentences(values["text"]) or [""]
-        return [{**values, "tokens": sentence} for sentence in sentences]
+        text = values.get("text")
+        sentences = []
+        if "tokens" not in values and isinstance(text, str):
+            sentences = split_document(text, tokenize)
+        return [
+            TokenizedInput({**values, "tokens": one.tokens}, {"tokens": one.offsets})
+            for one in sentences
+        ] or [_one_sentence(values, tokenize)]
 
-    def split(self, key: str, text: Any, tokenize: Tokenize) -> Sentence:
-        """Return the tokens of the sentence."""
-        return _tokens(key, text, tokenize)
+    def from_lines(self, lines: Iterable[Line]) -> Iterator[TokenizedInput]:
+        """Return every sentence; a blank line is an empty one."""
+        for index, line in enumerate(lines):
+            by_sentence = line.offsets()
+            for number, tokens in enumerate(line.sentences or [[]]):
+                offsets = {}
+                if by_sentence is not None:
+                    offsets["tokens"] = by_sentence[number] if tokens else []
+                yield TokenizedInput({"line": index, "tokens": tokens}, offsets)
 
 
 class MarkedSentenceInput(InputFormat):
@@ -98,13 +118,9 @@ class MarkedSentenceInput(InputFormat):
         """Expect the positions under this key."""
         self.required_keys = (positions,)
 
-    def from_mapping(self, values: Mapping[str, Any]) -> Values:
+    def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
         """Return the sentence under `tokens` or `text`."""
-        return _one_sentence(values)
-
-    def split(self, key: str, text: Any, tokenize: Tokenize) -> Sentence:
-        """Return the tokens of the sentence."""
-        return _tokens(key, text, tokenize)
+        return _one_sentence(values, tokenize)
 
 
 class DocumentInput(InputFormat):
@@ -113,30 +129,37 @@ class DocumentInput(InputFormat):
     text_keys = ("sentences",)
     alternative_keys = ("tokens", "text")
 
-    def from_lines(self, lines: Iterable[Sequence[Sentence]]) -> Iterator[Values]:
+    def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
+        """Return the sentences under `sentences`, those of a text, or the only one of `tokens`.
+
+        Empty sentences stay, because other keys count them.
+        """
+        if "sentences" in values:
+            sentences = values["sentences"]
+            if not isinstance(sentences, list | tuple):
+                raise ElmoxError(f"sentences is {sentences!r:.60}, expected a list of sentences")
+            tokens = [_tokens("a sentence", sentence, tokenize) for sentence in sentences]
+            return TokenizedInput({**values, "sentences": tokens})
+        key = _key_of(values, self.alternative_keys, "sentences, text or tokens")
+        if not isinstance(values[key], str):
+            return TokenizedInput({**values, "sentences": [_tokens(key, values[key], tokenize)]})
+        document = split_document(values[key], tokenize)
+        return TokenizedInput(
+            {**values, "sentences": [sentence.tokens for sentence in document]},
+            {"sentences": [sentence.offsets for sentence in document]},
+        )
+
+    def from_lines(self, lines: Iterable[Line]) -> Iterator[TokenizedInput]:
         """Return the documents: one or more blank lines end one, as in text to train a biLM on."""
-        sentences: list[Sentence] = []
-        for line in lines:
-            if not line and sentences:
-                yield {"sentences": sentences}
-                sentences = []
-            sentences += line
-        if sentences:
-            yield {"sentences": sentences}
-
-    def from_mapping(self, values: Mapping[str, Any]) -> Values:
-        """Return the document: the sentences of its text, or the only one that `tokens` holds."""
-        texts = [values[key] for key in self.alternative_keys if key in values]
-        if "sentences" in values or not texts:
-            return dict(values)
-        sentences = split_sentences(texts[0]) if isinstance(texts[0], str) else [texts[0]]
-        return {**values, "sentences": sentences}
-
-    def split(self, key: str, text: Any, tokenize: Tokenize) -> list[Sentence]:
-        """Return the tokens of each sentence; empty ones stay, because indices count them."""
-        if not isinstance(text, list | tuple):
-            raise ElmoxError(f"{key} is {text!r:.60}, expected a list of sentences")
-        return [_tokens("a sentence", sentence, tokenize) for sentence in text]
+        document: list[tuple[int, Line]] = []
+        for index, line in enumerate(lines):
+            if line.sentences:
+                document.append((index, line))
+            elif document:
+                yield _document(document)
+                document = []
+        if document:
+            yield _document(document)
 
 
 class NamedTextsInput(InputFormat):
@@ -146,17 +169,51 @@ class NamedTextsInput(InputFormat):
         """Name the texts."""
         self.text_keys = keys
 
-    def split(self, key: str, text: Any, tokenize: Tokenize) -> Sentence:
-        """Return the tokens of a text."""
-        return _tokens(key, text, tokenize)
+    def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
+        """Return the texts."""
+        tokenized = TokenizedInput(dict(values))
+        for key in self.text_keys:
+            text = values[_key_of(values, (key,), " and ".join(self.text_keys))]
+            tokenized.values[key] = tokens = _tokens(key, text, tokenize)
+            if isinstance(text, str):
+                tokenized.offsets[key] = token_offsets(text, tokens)
+                tokenized.strings[key] = text
+        return tokenized
 
 
-def _one_sentence(values: Mapping[str, Any]) -> Values:
-    """Return a mapping with its only sentence under `tokens`."""
-    return {"tokens": values["text"], **values} if "text" in values else dict(values)
+def _one_sentence(values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
+    """Return the only sentence of a mapping, under `tokens` or `text`."""
+    key = _key_of(values, ("tokens", "text"), "text or tokens")
+    tokens = _tokens(key, values[key], tokenize)
+    offsets = {}
+    if isinstance(values[key], str):
+        offsets["tokens"] = token_offsets(values[key], tokens)
+    return TokenizedInput({**values, "tokens": tokens}, offsets)
 
 
-def _tokens(key: str, text: Any, tokenize: Tokenize) -> Sentence:
+def _document(lines: Sequence[tuple[int, Line]]) -> TokenizedInput:
+    """Return a document of consecutive lines; its offsets count their ends as one character."""
+    sentences: list[Sequence[str]] = []
+    offsets: list[list[tuple[int, int]]] = []
+    start = 0
+    for _, line in lines:
+        sentences += line.sentences
+        for in_line in line.offsets() or ():
+            offsets.append([(start + first, start + end) for first, end in in_line])
+        start += len(line.text or "") + 1
+    values = {"line": lines[0][0], "sentences": sentences}
+    return TokenizedInput(values, {"sentences": offsets} if offsets else {})
+
+
+def _key_of(values: Mapping[str, Any], keys: Iterable[str], expected: str) -> str:
+    """Return the first of the keys that a mapping has."""
+    for key in keys:
+        if key in values:
+            return key
+    raise ElmoxError(f"the keys are {', '.join(values) or 'missing'}, expected {expected}")
+
+
+def _tokens(key: str, text: Any, tokenize: Tokenize) -> Sequence[str]:
     if isinstance(text, str):
         return tokenize(text)
     if not isinstance(text, list | tuple) or not all(isinstance(token, str) for token in text):
