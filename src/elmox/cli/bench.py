@@ -257,7 +257,7 @@ def embed(
 ) -> None:
     """Time encode_tokens with all layers, first with an empty word cache, then with a filled one.
 
-    Compares with AllenNLP's own module if it is installed: pip install --no-deps allennlp==2.10.1
+    Compares with AllenNLP's module if it is installed: pip install --no-deps allennlp==2.10.1
     """
     table.check()
     if file is not None and not folder.is_dir():

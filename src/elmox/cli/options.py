@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from elmox.elmo import Elmo
     from elmox.inference.layer_choice import Layers
     from elmox.model.checkpoint import Checkpoint
-    from elmox.pretrained.load import ModelFiles
     from elmox.text.lines import LineFormat, Tokenize
 
 
@@ -99,7 +98,7 @@ Settings: TypeAlias = Annotated[
 
 
 def parse_layers(text: str) -> "Layers":
-    """Return `1` as a number, `0,2` as a list, everything else as a name."""
+    """Return `1` as a number, `0,2` as a list, and any other text as a name."""
     try:
         numbers = [int(number) for number in text.split(",")]
     except ValueError:
@@ -135,7 +134,7 @@ class PrintOptions:
 
     @property
     def show_progress_bar(self) -> bool:
-        """Whether somebody can see a progress bar."""
+        """Whether stderr is a terminal that may show a progress bar."""
         return not self.quiet and sys.stderr.isatty()
 
     def log(self, message: str) -> None:
@@ -190,7 +189,7 @@ class RunOptions(PrintOptions):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Files that legacy weights need next to them."""
+    """What a model needs besides its path: files of legacy weights, the revision of a Hub id."""
 
     options: Annotated[
         Path | None,
@@ -202,9 +201,13 @@ class ModelOptions:
         typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
     ] = None
 
-    def files(self) -> "ModelFiles":
-        """Return the files as arguments of `Elmo.from_pretrained`."""
-        return cast("ModelFiles", dict(vars(self)))
+    revision: Annotated[
+        str | None, typer.Option(metavar="REV", help="Branch, tag or commit of a Hub id.")
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as arguments of `Elmo.from_pretrained`."""
+        return dict(vars(self))
 
     def load(
         self,
@@ -220,14 +223,14 @@ class ModelOptions:
         from elmox.elmo import Elmo
 
         return Elmo.from_pretrained(
-            model, **self.files(), state=state.value, device=run.device, dtype=precision.value
+            model, **self.arguments(), state=state.value, device=run.device, dtype=precision.value
         )
 
     def load_checkpoint(self, model: str) -> "Checkpoint":
         """Load a model's weights."""
         from elmox.pretrained.load import load_checkpoint
 
-        return load_checkpoint(model, **self.files())
+        return load_checkpoint(model, **self.arguments())
 
 
 @dataclass(frozen=True)
