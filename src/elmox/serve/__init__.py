@@ -5,9 +5,9 @@
 | config, limits, keys | what a server is started with |
 | supervisor, worker, protocol | processes, signals and connections |
 | app, gate, routes/ | requests and their endpoints |
-| service, batcher, operations, models | models, and the one thread that computes |
-| body, inputs, formats, refusals | what goes in and what comes out |
-| metrics, logs, tracing | what can be observed from outside |
+| service, admission, batcher, operations, models | the queue, and the one thread that computes |
+| body, schemas, texts, formats, refusals | what goes in and what comes out |
+| record, metrics, logs, tracing | what can be observed from outside |
 """
 
 from importlib.util import find_spec
