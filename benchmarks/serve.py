@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -275,12 +276,12 @@ def overload(report: Report, texts: list[str], options: argparse.Namespace) -> N
     with serving() as (target, _):
         closed_loop(target.url, requests, 5, 64)
         best = _observed(target, lambda: closed_loop(target.url, requests, SECONDS, 64))
-        memory = target.process.memory_info().rss
+        samples = MemorySamples(target.process)
         descriptors = target.process.num_fds()
         crowd = _observed(
             target, lambda: at_rate(target.url, requests, options.overload, 4 * best[0].goodput)
         )
-        after_memory = target.process.memory_info().rss
+        memory = samples.stop()
         started_at = time.perf_counter()
         again = _observed(target, lambda: closed_loop(target.url, requests, 2, 1))
         recovery = again[0].seconds[0] if again[0].seconds else float("nan")
@@ -303,12 +304,33 @@ def overload(report: Report, texts: list[str], options: argparse.Namespace) -> N
             )
         report.add(
             "memory",
-            f"{memory / 2**20:.0f}",
-            f"{after_memory / 2**20:.0f}",
+            *(f"{value / 2**20:.0f}" for value in memory),
             f"{target.process.memory_info().rss / 2**20:.0f}",
             f"{descriptors}, {target.process.num_fds()}",
             f"{1e3 * min(recovery, waited):.0f}",
         )
+
+
+class MemorySamples:
+    """The memory of a process, every half second."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process, self._samples = process, [process.memory_info().rss]
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._done.wait(0.5):
+            self._samples.append(self._process.memory_info().rss)
+
+    def stop(self) -> list[int]:
+        """Before, and the largest of the first, the second and the last third of the time."""
+        self._done.set()
+        self._thread.join()
+        third = max(1, len(self._samples) // 3)
+        parts = self._samples[:third], self._samples[third:-third], self._samples[-third:]
+        return [self._samples[0], *(max(part or [0]) for part in parts)]
 
 
 def _observed(target: Target, run: Callable[[], Load]) -> tuple[Load, float]:
@@ -367,7 +389,6 @@ def _stop_under_load(report: Report, requests: list[bytes]) -> None:
 def closed_loop_until_refused(url: str, requests: list[bytes], num_connections: int) -> str:
     """Clients that stop when the server no longer accepts; what became of their requests."""
     import http.client
-    import threading
     from urllib.parse import urlsplit
 
     counts: Counter[str] = Counter()

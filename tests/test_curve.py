@@ -1,4 +1,4 @@
-"""The picture of a training run, drawn from the log of the model that comes with elmox."""
+"""The plot of a training run, from the log of the bundled model."""
 
 import runpy
 import subprocess
@@ -14,7 +14,7 @@ SCRIPT = ROOT / "benchmarks" / "curve.py"
 LOG = ROOT / "src" / "elmox" / "models" / "english-small" / "metrics.jsonl"
 
 
-def test_it_draws_what_the_log_says() -> None:
+def test_the_plot_shows_the_values_of_the_log() -> None:
     script = runpy.run_path(str(SCRIPT))
     lines = script["read_run"](LOG)
     above, below = script["draw"]({"english-small": lines}).axes

@@ -2,24 +2,31 @@
 
 A page's Python blocks and `elmox` lines run from top to bottom in a directory of their own, which
 holds the files that the pages speak of. Other lines of shell blocks, and blocks without a language,
-are only shown.
+are only shown. A server is started on a free port, in place of the address that the page names.
 """
 
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from example_files import ROOT, write_example_files
+from http_server import running
 from shell import run_here
+from task_files import write_task_files
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from elmox.tasks.registry import TASKS
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tasks/*.md"))]
 TABLES = {"results.md"}  # pages of what a script has found: nothing to run
 LANGUAGES = ("python", "bash", "")
+ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 class Block(NamedTuple):
@@ -53,17 +60,28 @@ def elmox_commands(code: str) -> Iterator[list[str]]:
             yield arguments
 
 
-def run(block: Block, page: Path, names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> int:
+def run(
+    block: Block,
+    page: Path,
+    names: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    servers: ExitStack,
+) -> int:
     """Run a block in the current directory; returns how many things ran.
 
-    All in this process: what `elmox` is as one, the tests of the command line show.
+    All in this process, except servers: what `elmox` is as one, the tests of the command line show.
     """
     if block.language == "python":
         code = "\n" * (block.line - 1) + block.code  # so that a traceback shows the page's line
+        code = code.replace(ADDRESS, names.get("SERVER", ADDRESS))
         exec(compile(code, str(page), "exec"), names)
         return 1
     commands = list(elmox_commands(block.code)) if block.language == "bash" else []
     for arguments in commands:
+        if arguments[-1] == "&":
+            assert arguments[0] == "serve"
+            names["SERVER"] = servers.enter_context(running(*arguments[1:-1])).url
+            continue
         exit_code, _, said = run_here([*arguments], capsys)
         assert exit_code == 0, f"{page.name}: elmox {shlex.join(arguments)}: {said}"
     return len(commands)
@@ -83,6 +101,7 @@ def without_blocks(page: Path) -> str:
 def folder(tmp_path: Path) -> Path:
     """The files that the pages speak of: one tiny random model in every container, and texts."""
     write_example_files(tmp_path)
+    write_task_files(tmp_path)
     return tmp_path
 
 
@@ -96,7 +115,9 @@ def test_examples_run(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
     names: dict[str, Any] = {"__name__": page.stem}
-    num_run = sum([run(block, page, names, capsys) for block in blocks(page.read_text("utf-8"))])
+    with ExitStack() as servers:
+        page_blocks = list(blocks(page.read_text("utf-8")))
+        num_run = sum([run(block, page, names, capsys, servers) for block in page_blocks])
     assert bool(num_run) == (page.name not in TABLES), f"{page.name}: {num_run} examples"
 
 
@@ -122,3 +143,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), f"{page.name} links to {link}, which does not exist"
         assert not anchor or anchor in headings(target), f"{page.name}: no such heading: {link}"
+
+
+def test_the_table_of_tasks_is_the_registry() -> None:
+    rows = [
+        f"| [`{task.name}`]({task.name}.md) | {task.summary} | {task.formats} | {task.score} |"
+        for task in TASKS.values()
+    ]
+    page = (DOCS / "tasks" / "index.md").read_text("utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| [`")]
+    assert table == rows
+    assert {path.stem for path in (DOCS / "tasks").glob("*.md")} == {"index", *TASKS}

@@ -143,6 +143,17 @@ def test_carried_state_differs_and_can_be_forgotten(elmo: Elmo) -> None:
     equal([carried.encode_tokens(SENTENCES)[0]], [first])
 
 
+def test_carried_state_has_the_other_ways_to_encode(elmo: Elmo) -> None:
+    carried = elmo.stateful()
+    equal(carried.encode(SENTENCES), elmo.encode(SENTENCES))
+    assert repr(carried).endswith("state='zero'), 5 rows carried)")
+    assert np.abs(carried.encode(SENTENCES)[0] - elmo.encode(SENTENCES)[0]).max() > 1e-3
+    elmo.set_mix([0.0, 1.0, 2.0])
+    carried.reset()
+    mixed = carried.encode_tokens(SENTENCES[0:1], layers="mix", normalize_embeddings=True)
+    np.testing.assert_allclose(np.linalg.norm(mixed[0], axis=-1), 1, atol=1e-5)
+
+
 def test_running_out_of_memory_halves_the_batch(
     elmo: Elmo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

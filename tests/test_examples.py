@@ -1,4 +1,4 @@
-"""The examples, run on a tiny model and a little text."""
+"""The examples, run on a tiny model and a short text."""
 
 import runpy
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from language_models import tiny_lm
 
-from elmox import open_vectors
+from elmox import Elmo, open_vectors
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -23,26 +23,26 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = {line.split()[0]: line.split() for line in lines if " / " in line}
     assert list(rows) == [homonym.word for homonym in demo["HOMONYMS"]]
     for row in rows.values():
-        assert row[4:6] == ["1.00", "1.00"]  # layer 0 has one vector for a word
+        assert row[4:6] == ["1.00", "1.00"]  # layer 0 has one vector per word
         assert len(row) == 10
-    shares = next(line.split()[3:] for line in lines if "same sense nearer" in line)
+    shares = next(line.split()[4:] for line in lines if "same sense is closer" in line)
     assert len(shares) == 3
     assert shares[0] == "50%"
     names = {path.name for path in output.iterdir()}
-    assert names == {"present.png", "present.svg", "sentences.txt", "vectors.hdf5"}
+    assert names == {"bank.png", "bank.svg", "sentences.txt", "vectors.hdf5"}
     with open_vectors(output / "vectors.hdf5") as stored:
         assert len(stored) == 36
-        assert stored[0].shape == (3, 7, 12)
+        assert stored[0].shape == (3, 11, 12)
 
 
-def test_demo_counts_what_is_nearer() -> None:
-    """A layer that sees no difference, one that tells the senses apart, one that confuses them."""
+def test_share_closer() -> None:
+    """A layer without differences, one that separates the senses, one that confuses them."""
     demo = runpy.run_path(str(EXAMPLES / "demo.py"))
     apart = np.kron(np.eye(2), np.ones((3, 3)))
     layers = np.stack([np.ones((6, 6)), apart, 1 - apart])
     for homonym in demo["HOMONYMS"]:
         assert [len(sentences) for sentences in homonym.sentences] == [3, 3]
-        assert demo["nearer"](homonym, layers).tolist() == [0.5, 1.0, 0.0]
+        assert demo["share_closer"](homonym, layers).tolist() == [0.5, 1.0, 0.0]
 
 
 def test_train_tiny(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +54,16 @@ def test_train_tiny(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "Held-out perplexity" in out
     assert "vectors.hdf5: 2 entries" in out
+
+
+def test_senses_are_told_apart_above_layer_0(tmp_path: Path) -> None:
+    """The picture of README: the similarities are those that it claims."""
+    senses = runpy.run_path(str(EXAMPLES / "senses.py"))
+    sentences = [sentence for group in senses["SENSES"].values() for sentence in group]
+    matrices = senses["similarities"](Elmo.from_pretrained(device="cpu"), sentences, senses["WORD"])
+    assert matrices.shape == (3, 6, 6)
+    np.testing.assert_allclose(matrices[0], 1, atol=1e-5)
+    within, across = matrices[2, :3, :3], matrices[2, :3, 3:]
+    assert within.min() > across.max()
+    senses["draw"](matrices, tmp_path / "senses.png")
+    assert (tmp_path / "senses.png").stat().st_size > 10_000

@@ -40,7 +40,7 @@ WIDTH = 110
 
 INTRODUCTION = f"""
 ELMo's claim is that a task's model gets better when it reads ELMo's vectors too. Here is that claim
-on nine tasks, with the networks of [tasks.md](tasks.md) and data that can be had freely. Three
+on nine tasks, with the networks of [these pages](tasks/index.md) and freely available data. Three
 columns everywhere:
 
 - **no ELMo**: word vectors and a character CNN, learned with the task;

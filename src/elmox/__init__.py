@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from elmox.embedding import ElmoEmbedding
     from elmox.errors import ElmoxError
     from elmox.model.layer_mix import LayerMix
+    from elmox.tasks.fit.api import fit
+    from elmox.tasks.predictor import TaskPredictor
     from elmox.vectors.embed import embed_file, embed_sentences
     from elmox.vectors.files import open_vectors
 
@@ -23,8 +25,10 @@ _HOMES = {
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
     "LayerMix": "elmox.model.layer_mix",
+    "TaskPredictor": "elmox.tasks.predictor",
     "embed_file": "elmox.vectors.embed",
     "embed_sentences": "elmox.vectors.embed",
+    "fit": "elmox.tasks.fit.api",
     "open_vectors": "elmox.vectors.files",
 }
 
@@ -34,9 +38,11 @@ __all__ = [
     "ElmoEmbedding",
     "ElmoxError",
     "LayerMix",
+    "TaskPredictor",
     "__version__",
     "embed_file",
     "embed_sentences",
+    "fit",
     "open_vectors",
 ]
 

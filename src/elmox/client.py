@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, T
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, install_hint
 
 if TYPE_CHECKING:
     import httpx
@@ -94,8 +94,8 @@ class _Call(Generic[Result]):
     parse: Callable[[Any], Result]
 
 
-class Client:
-    """A client that waits for its results. Use it in a `with` statement, or call `close`."""
+class _Base:
+    """What both clients are made with."""
 
     def __init__(
         self,
@@ -114,7 +114,18 @@ class Client:
             max_retries: times that a failed request is sent again.
         """
         self._max_retries = max_retries
-        self._http: httpx.Client = _httpx().Client(**_settings(base_url, api_key, timeout))
+        headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        self._open({"base_url": base_url, "headers": headers, "timeout": timeout})
+
+    def _open(self, settings: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class Client(_Base):
+    """A client that waits for its results. Use it in a `with` statement, or call `close`."""
+
+    def _open(self, settings: dict[str, Any]) -> None:
+        self._http: httpx.Client = _httpx().Client(**settings)
 
     def encode(
         self, sentences: str | Iterable[Text], **options: Unpack[PooledOptions]
@@ -220,22 +231,11 @@ class Client:
         return call.parse(_outcome(response, error))
 
 
-class AsyncClient:
+class AsyncClient(_Base):
     """The same client for asyncio. Use it in an `async with` statement, or call `close`."""
 
-    def __init__(
-        self,
-        base_url: str = "http://127.0.0.1:8000",
-        *,
-        api_key: str | None = None,
-        timeout: float = 60.0,
-        max_retries: int = 5,
-    ) -> None:
-        """Prepare a client; the arguments are those of `Client`."""
-        self._max_retries = max_retries
-        self._http: httpx.AsyncClient = _httpx().AsyncClient(
-            **_settings(base_url, api_key, timeout)
-        )
+    def _open(self, settings: dict[str, Any]) -> None:
+        self._http: httpx.AsyncClient = _httpx().AsyncClient(**settings)
 
     async def encode(
         self, sentences: str | Iterable[Text], **options: Unpack[PooledOptions]
@@ -439,13 +439,8 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
-        raise ElmoxError("the client needs httpx: pip install 'elmox[client]'") from error
+        raise ElmoxError(f"the client needs httpx: {install_hint('client')}") from error
     return httpx
-
-
-def _settings(base_url: str, api_key: str | None, timeout: float) -> dict[str, Any]:
-    headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
-    return {"base_url": base_url, "headers": headers, "timeout": timeout}
 
 
 def _pause(response: "httpx.Response | None", attempt: int, max_retries: int) -> float | None:

@@ -18,7 +18,7 @@ import torch
 
 from elmox.config import BUNDLED
 from elmox.errors import Argument, ArgumentError
-from elmox.inference.device import resolve_device, resolve_dtype
+from elmox.inference.device import device_for, resolve_dtype
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
 from elmox.inference.language_model import (
@@ -31,7 +31,7 @@ from elmox.inference.language_model import (
 from elmox.inference.perplexity import NUM_ROWS
 from elmox.inference.runner import Reader
 from elmox.inference.stateful import StatefulElmo
-from elmox.inference.text_encoder import StateMode, TextEncoder
+from elmox.inference.text_encoder import Start, StateMode, TextEncoder
 from elmox.model.checkpoint import (
     Checkpoint,
     build_bilm,
@@ -40,10 +40,20 @@ from elmox.model.checkpoint import (
     in_precision,
 )
 from elmox.pretrained.hub import Token
-from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.load import ModelFiles, ModelReference, load_checkpoint
 from elmox.pretrained.native import write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
 from elmox.text.inputs import Text, Texts
+
+
+class LoadOptions(ModelFiles, total=False):
+    """Options of `Elmo.from_pretrained`."""
+
+    revision: str | None
+    token: Token
+    state: StateMode
+    device: str | torch.device | None
+    dtype: str | torch.dtype
 
 
 class Elmo(TextEncoder):
@@ -51,6 +61,7 @@ class Elmo(TextEncoder):
 
     Attributes:
         description: what was loaded, in words.
+        reference: where the model can be loaded from again; None if it was not loaded by name.
         reader: the biLM that reads words.
         config: its architecture.
         mixes: learned mixes of its layers, by name.
@@ -59,8 +70,9 @@ class Elmo(TextEncoder):
     def __init__(self, checkpoint: Checkpoint, source: str = "the checkpoint") -> None:
         """Most users call `from_pretrained`. `source` names the checkpoint in error messages."""
         reader = Reader(build_bilm(checkpoint, source), build_indexer(checkpoint, source))
-        super().__init__(reader, dict(checkpoint.mixes), checkpoint.warm_state)
+        super().__init__(reader, dict(checkpoint.mixes), Start(warm=checkpoint.warm_state))
         self.description = checkpoint.description
+        self.reference: ModelReference | None = None
         self._source = source
         self._checkpoint = replace(checkpoint, tensors={})  # the biLM has them
 
@@ -112,8 +124,10 @@ class Elmo(TextEncoder):
             softmax_vocab=softmax_vocab,
         )
         elmo = cls(checkpoint, BUNDLED if path is None else str(path))
-        is_int8 = resolve_dtype(dtype) == torch.int8
-        elmo.to(device or ("cpu" if is_int8 else resolve_device()), dtype)
+        elmo.reference = ModelReference.of(
+            path, revision, options=options, vocab=vocab, token_embeddings=token_embeddings
+        )
+        elmo.to(device_for(dtype, device), dtype)
         elmo.state = state
         return elmo
 
@@ -236,7 +250,7 @@ class Elmo(TextEncoder):
             self._checkpoint,
             tensors=self.reader.bilm.state_dict(),
             mixes=self.mixes,
-            warm_state=self._warm_state,
+            warm_state=self.start.warm,
         )
 
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""The command line: every verb does what it says, and what it writes is what the library gives."""
+"""The command line: help, `info`, `convert`, and interruptions."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def weights(tmp_path: Path) -> Path:
 
 
 def imported(*arguments: str) -> set[str]:
-    """The modules that a Python process imports."""
+    """Return the modules that a Python process imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
         capture_output=True,
@@ -118,7 +118,7 @@ def test_options_that_lie_elsewhere(
 
 
 def build(kind: str, folder: Path) -> Path:
-    """A checkpoint of any format that can be read."""
+    """Write a checkpoint of a format that can be read."""
     options = random_options()
     if kind in ("char", "word_char", "word"):
         return write_many_langs(folder, kind, rng())  # type: ignore[arg-type]
@@ -164,9 +164,9 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert facts["warm_state"] == (kind == "native")
     code, out, err = run_here(["info", path], capsys)
     assert (code, err) == (0, "")
-    told = dict(line.split("  ", 1) for line in out.splitlines())
-    assert FORMATS[kind] in told["description"]
-    assert told["dim"].strip() == "12"
+    rows = dict(line.split("  ", 1) for line in out.splitlines())
+    assert FORMATS[kind] in rows["description"]
+    assert rows["dim"].strip() == "12"
     assert "{" not in out
 
 
@@ -189,23 +189,24 @@ def test_convert_to_native(kind: str, tmp_path: Path, capsys: pytest.CaptureFixt
     tensors = before.checkpoint().tensors
     for name, tensor in after.checkpoint().tensors.items():
         assert tensor.equal(tensors[name]), name
-    for own, wanted in zip(after.encode_tokens(TOKENS), before.encode_tokens(TOKENS), strict=True):
-        np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)  # memory is aligned differently
+    pairs = zip(after.encode_tokens(TOKENS), before.encode_tokens(TOKENS), strict=True)
+    for vectors, expected in pairs:  # up to rounding: memory is aligned differently
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "noqa" not in card
     assert {path.name for path in tmp_path.iterdir()} == {"source", "out"}
 
 
 def arrays(path: Path) -> dict[str, Any]:
-    """Every array of an HDF5 file."""
-    found: dict[str, Any] = {}
+    """Return all arrays of an HDF5 file by name."""
+    values: dict[str, Any] = {}
     with h5py.File(path) as file:
         file.visititems(
             lambda name, item: (
-                found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+                values.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
             )
         )
-    return found
+    return values
 
 
 @pytest.mark.parametrize(
@@ -227,9 +228,9 @@ def test_hdf5_to_native_and_back(
     assert before.keys() == after.keys()
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, strict=True)
-    told = json.loads((tmp_path / "back_options.json").read_text())
-    assert told["lstm"] == options["lstm"]
-    assert told["char_cnn"] == options["char_cnn"]
+    written = json.loads((tmp_path / "back_options.json").read_text())
+    assert written["lstm"] == options["lstm"]
+    assert written["char_cnn"] == options["char_cnn"]
 
 
 def test_native_to_hdf5_and_back(tmp_path: Path) -> None:
@@ -317,7 +318,7 @@ def test_interrupted(weights: Path, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
-        # Started in the background, the tests may have been told to ignore it.
+        # Tests that run in the background may ignore it, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120

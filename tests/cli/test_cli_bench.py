@@ -1,4 +1,4 @@
-"""`elmox bench`: every verb measures, and says the same as a table and as JSON.
+"""`elmox bench`: every verb measures, and prints the same values as a table and as JSON.
 
 No figure is compared with another: a machine that is busy is not wrong.
 """
@@ -52,7 +52,7 @@ def weights(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recipe without a corpus of its own, beside a corpus."""
+    """Write a recipe without a corpus, and a corpus."""
     folder = tmp_path_factory.mktemp("bench")
     small_corpus(folder)
     path = folder / "recipe.toml"
@@ -61,17 +61,17 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def bench(arguments: list[object], capsys: Capture) -> dict[str, Any]:
-    """What a verb found."""
+    """Run a verb with --json and return its report."""
     code, out, err = run_here(["bench", *arguments, "--json"], capsys)
     assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    assert found["bench"] == arguments[0]
-    assert found["machine"]["torch"]
-    assert found["product_rate"]["flops"] > 0
-    for row in found["rows"]:
+    report: dict[str, Any] = json.loads(out)
+    assert report["bench"] == arguments[0]
+    assert report["machine"]["torch"]
+    assert report["product_rate"]["flops"] > 0
+    for row in report["rows"]:
         if row.get("floor_seconds") is not None:
             assert row["share"] == pytest.approx(row["floor_seconds"] / row["seconds"])
-    return found
+    return report
 
 
 def cells(table: str) -> list[list[str]]:
@@ -85,75 +85,75 @@ LSTM: list[object] = ["lstm", "--size", "small", "--rows", 2, "--rows", 3, "--st
 
 
 def test_lstm(capsys: Capture) -> None:
-    found = bench(LSTM, capsys)
-    shapes = [(row["rows"], row["steps"], row["work"]) for row in found["rows"]]
+    report = bench(LSTM, capsys)
+    shapes = [(row["rows"], row["steps"], row["work"]) for row in report["rows"]]
     assert shapes == [(n, 2, work) for n in (2, 3) for work in ("inference", "forward", "training")]
-    for row in found["rows"]:
+    for row in report["rows"]:
         assert row["tokens_per_second"] == pytest.approx(row["rows"] * 2 / row["seconds"])
         assert row["peer_ratio"] == pytest.approx(row["peer_seconds"] / row["seconds"])
         assert row["plain_seconds"] > 0
-    inference, forward, training = (row["floor_seconds"] for row in found["rows"][:3])
+    inference, forward, training = (row["floor_seconds"] for row in report["rows"][:3])
     assert training == pytest.approx(3 * forward)
     assert inference == forward
-    assert "packed" in found["facts"]["path_of_inference"]
-    assert "plain torch" in found["facts"]["path_of_forward_and_training"]
+    assert "packed" in report["facts"]["path_of_inference"]
+    assert "plain torch" in report["facts"]["path_of_forward_and_training"]
 
 
 def test_lstm_alone_in_bfloat16(capsys: Capture) -> None:
-    found = bench([*LSTM, "--no-peers", "--precision", "bfloat16"], capsys)
-    assert found["product_rate"]["dtype"] == "bfloat16"
-    assert all("peer_seconds" not in row for row in found["rows"])
-    assert not any("nn.LSTM" in note for note in found["notes"])
+    report = bench([*LSTM, "--no-peers", "--precision", "bfloat16"], capsys)
+    assert report["product_rate"]["dtype"] == "bfloat16"
+    assert all("peer_seconds" not in row for row in report["rows"])
+    assert not any("nn.LSTM" in note for note in report["notes"])
 
 
 def test_cnn(tmp_path: Path, capsys: Capture) -> None:
     text = tmp_path / "text.txt"
     text.write_text("Live in the present. It is a gift that lasts.", encoding="utf-8")
-    found = bench(["cnn", "--words", 20, "--text", text, "--repeats", 1], capsys)
-    assert "20 (11 distinct)" in found["facts"]["words"]
-    assert [(row["slots"], row["work"]) for row in found["rows"]] == [
+    report = bench(["cnn", "--words", 20, "--text", text, "--repeats", 1], capsys)
+    assert "20 (11 distinct)" in report["facts"]["words"]
+    assert [(row["slots"], row["work"]) for row in report["rows"]] == [
         (slots, work) for slots in ("trimmed", "all") for work in ("forward", "training")
     ]
-    for row in found["rows"]:
+    for row in report["rows"]:
         assert row["words_per_second"] == pytest.approx(20 / row["seconds"])
         assert row["plain_ratio"] == pytest.approx(row["plain_seconds"] / row["seconds"])
-    trimmed, full = found["rows"][1], found["rows"][3]
+    trimmed, full = report["rows"][1], report["rows"][3]
     assert trimmed["floor_seconds"] < full["floor_seconds"]
 
 
 def test_cnn_in_bfloat16(capsys: Capture) -> None:
-    found = bench(["cnn", "--words", 3, "--repeats", 1, "--precision", "bfloat16"], capsys)
-    assert len(found["rows"]) == 4
+    report = bench(["cnn", "--words", 3, "--repeats", 1, "--precision", "bfloat16"], capsys)
+    assert len(report["rows"]) == 4
 
 
 @pytest.mark.parametrize("loss", ["sampled", "full", "adaptive"])
 @pytest.mark.parametrize("freeze", ["nothing", "body"])
 def test_train(loss: str, freeze: str, recipe: Path, capsys: Capture) -> None:
     settings = [f"softmax.loss={loss}", f"train.freeze={freeze}", "softmax.cutoffs=[20]"]
-    found = bench(
+    report = bench(
         ["train", recipe, "--data", recipe.parent / "corpus", "--windows", 2, "--window-steps", 3,
          *(part for setting in settings for part in ("--set", setting))],
         capsys,
     )  # fmt: skip
-    (row,) = found["rows"]
+    (row,) = report["rows"]
     assert (row["rows"], row["steps"]) == (4, 3)
     assert row["tokens_per_second"] == pytest.approx(12 / row["seconds"])
     assert row["slowest_tokens_per_second"] <= row["fastest_tokens_per_second"]
     assert row["peak_bytes"] > 10**6
-    assert all(part in found["facts"]["floor_of"] for part in ("LSTMs", "words", "softmax"))
+    assert all(part in report["facts"]["floor_of"] for part in ("LSTMs", "words", "softmax"))
 
 
 def test_embed(weights: Path, tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
-    found = bench(
+    report = bench(
         ["embed", weights, "--sentences", 5, "--repeats", 1, "--one-at-a-time", "--no-peers",
          "--file", "hdf5", "--folder", folder],
         capsys,
     )  # fmt: skip
-    assert found["facts"]["sentences"] == 5
-    num_tokens = found["facts"]["tokens"]
-    cold, warm, alone, to_file, plain = found["rows"]
+    assert report["facts"]["sentences"] == 5
+    num_tokens = report["facts"]["tokens"]
+    cold, warm, alone, to_file, plain = report["rows"]
     assert [row["way"] for row in (cold, warm, alone)] == ["cold", "warm", "one at a time, warm"]
     for row in (cold, warm, alone, to_file):
         assert row["tokens_per_second"] == pytest.approx(num_tokens / row["seconds"])
@@ -169,29 +169,29 @@ def test_embed_to_other_files(format: str, weights: Path, tmp_path: Path, capsys
     if format == "parquet":
         pytest.importorskip("pyarrow")
     arguments = ["--repeats", 1, "--no-peers", "--file", format, "--folder", tmp_path]
-    found = bench(["embed", weights, "--sentences", 3, *arguments], capsys)
-    assert found["rows"][-2]["way"] == f"to {format}, cold"
-    assert found["rows"][-1]["bytes"] > 0
+    report = bench(["embed", weights, "--sentences", 3, *arguments], capsys)
+    assert report["rows"][-2]["way"] == f"to {format}, cold"
+    assert report["rows"][-1]["bytes"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"model"}
 
 
 def test_embed_beside_allennlp(weights: Path, capsys: Capture) -> None:
-    """Where it is not installed, the table says so and how to install it."""
-    found = bench(["embed", weights, "--sentences", 3, "--repeats", 1], capsys)
-    ways = [row["way"] for row in found["rows"]]
+    """If it is not installed, the table names the command that installs it."""
+    report = bench(["embed", weights, "--sentences", 3, "--repeats", 1], capsys)
+    ways = [row["way"] for row in report["rows"]]
     if importlib.util.find_spec("allennlp") is None:
         assert ways == ["cold", "warm"]
-        assert any("pip install --no-deps allennlp" in note for note in found["notes"])
+        assert any("pip install --no-deps allennlp" in note for note in report["notes"])
     else:
         assert ways[2:] == ["AllenNLP, text order", "AllenNLP, sorted by length"]
-        assert all(row["cold_ratio"] > 0 for row in found["rows"][2:])
+        assert all(row["cold_ratio"] > 0 for row in report["rows"][2:])
 
 
 def test_embed_what_allennlp_cannot_read(tmp_path: Path, capsys: Capture) -> None:
     model = write_many_langs(tmp_path, "word_char", default_rng(0))
-    found = bench(["embed", model, "--sentences", 3, "--repeats", 1], capsys)
-    assert [row["way"] for row in found["rows"]] == ["cold", "warm"]
-    assert any(note.startswith("AllenNLP is missing: ") for note in found["notes"])
+    report = bench(["embed", model, "--sentences", 3, "--repeats", 1], capsys)
+    assert [row["way"] for row in report["rows"]] == ["cold", "warm"]
+    assert any(note.startswith("AllenNLP is missing: ") for note in report["notes"])
 
 
 def test_embed_in_int8(capsys: Capture) -> None:
@@ -199,9 +199,9 @@ def test_embed_in_int8(capsys: Capture) -> None:
     if reason is not None:
         pytest.skip(reason)
     arguments = ["--sentences", 2, "--repeats", 1, "--no-peers", "--precision", "int8"]
-    found = bench(["embed", *arguments], capsys)
-    assert found["product_rate"]["dtype"] == "int8"
-    assert "8-bit" in found["facts"]["path_of_LSTMs"]
+    report = bench(["embed", *arguments], capsys)
+    assert report["product_rate"]["dtype"] == "int8"
+    assert "8-bit" in report["facts"]["path_of_LSTMs"]
 
 
 def test_embed_of_random_weights(tmp_path: Path, capsys: Capture) -> None:
@@ -214,17 +214,17 @@ def test_embed_of_random_weights(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_outputs(tmp_path: Path, capsys: Capture) -> None:
-    """The files hold what stdout shows, and nothing is overwritten unasked."""
+    """The files have the content of stdout, and are overwritten only with --force."""
     table, values = tmp_path / "new" / "lstm.md", tmp_path / "lstm.json"
     arguments = ["bench", *LSTM, "--out", table, "--out", values]
     code, out, err = run_here(arguments, capsys)
     assert (code, err) == (0, "")
     assert table.read_text(encoding="utf-8") == out
-    found = json.loads(values.read_text(encoding="utf-8"))
+    report = json.loads(values.read_text(encoding="utf-8"))
     heading, _, *rows = cells(out)
     assert heading[:3] == ["rows", "steps", "work"]
     assert [row[:3] for row in rows] == [
-        [str(row["rows"]), str(row["steps"]), row["work"]] for row in found["rows"]
+        [str(row["rows"]), str(row["steps"]), row["work"]] for row in report["rows"]
     ]
     assert_one_line(*run_here(arguments, capsys), str(table), "--force")
     assert run_here([*arguments, "--force"], capsys)[0] == 0
@@ -237,7 +237,7 @@ def test_in_a_process(weights: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "messages"),
     [
         (["lstm", "--out", "x.txt"], [".md or .json"]),
         (["lstm", "--device", "nowhere"], ["--device nowhere"]),
@@ -250,13 +250,13 @@ def test_in_a_process(weights: Path) -> None:
 )
 def test_mistakes(
     arguments: list[object],
-    says: list[str],
+    messages: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: Capture,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert_one_line(*run_here(["bench", *arguments], capsys), *says)
+    assert_one_line(*run_here(["bench", *arguments], capsys), *messages)
 
 
 def test_a_gpu_that_is_not_there(capsys: Capture) -> None:

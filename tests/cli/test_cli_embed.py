@@ -1,4 +1,4 @@
-"""`elmox embed`: what it writes is what the library gives, for every kind of input and output."""
+"""`elmox embed` writes the vectors of the library, for all kinds of input and output."""
 
 import json
 from pathlib import Path
@@ -41,15 +41,15 @@ def weights(tmp_path: Path) -> Path:
 def assert_vectors(path: Path, expected: list[Any], dtype: str = "float32") -> None:
     with open_vectors(path) as vectors:
         assert len(vectors) == len(expected)
-        for own, wanted in zip(vectors, expected, strict=True):
-            assert own.dtype == dtype
+        for array, reference in zip(vectors, expected, strict=True):
+            assert array.dtype == dtype
             np.testing.assert_allclose(
-                own, wanted.astype(dtype), rtol=0, atol=1e-6 if dtype == "float32" else 1e-3
+                array, reference.astype(dtype), rtol=0, atol=1e-6 if dtype == "float32" else 1e-3
             )
 
 
 def encode_lines(elmo: Elmo, lines: list[list[list[str]]]) -> list[Any]:
-    """All layers of lines of several sentences each."""
+    """Return all layers of lines with several sentences each."""
     empty = np.zeros((elmo.num_layers, 0, elmo.dim), np.float32)
     return [
         np.concatenate([empty, *elmo.encode_tokens(sentences, layers="all")], axis=1)
@@ -120,7 +120,7 @@ def test_embed_json_lines(weights: Path, tmp_path: Path) -> None:
     assert_vectors(tmp_path / "out.hdf5", encode_lines(elmo, expected))
 
 
-def test_embed_says_what_it_did_in_json(weights: Path, tmp_path: Path) -> None:
+def test_embed_prints_a_summary_as_json(weights: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     done = run_elmox("embed", weights, "-", output, "--json", stdin=b"a b\n\nc\n")
     assert (done.returncode, done.stderr) == (0, "")
@@ -205,15 +205,15 @@ def test_embed_from_the_warm_state(
 def test_embed_again(
     output: str, killed: bool, weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is done is done, also if the process was killed before it removed its last folder."""
+    """A complete output is recognized, even with a folder that a killed process left behind."""
     (tmp_path / "in.txt").write_text(TEXT)
     arguments = ["embed", weights, tmp_path / "in.txt", tmp_path / output]
     assert run_here(arguments, capsys)[0] == 0
     before = tree(tmp_path)
     if killed:
         Path(f"{tmp_path / output}.partial").mkdir()
-    code, told, err = run_here(arguments, capsys)
-    assert (code, told) == (0, "")
+    code, out, err = run_here(arguments, capsys)
+    assert (code, out) == (0, "")
     assert f"{tmp_path / output} is complete: 6 lines" in err
     assert tree(tmp_path) == before
     assert_one_line(*run_here([*arguments, "--layers", "top"], capsys), "exists already")

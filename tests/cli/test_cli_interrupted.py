@@ -1,4 +1,4 @@
-"""Ctrl-C: a line that says so, exit code 130, nothing half made, and the same command goes on.
+"""Ctrl-C: one line, exit code 130, no partial output, and the same command continues.
 
 `elmox train`, which finishes its step first, has its tests in test_cli_train.py.
 """
@@ -26,7 +26,7 @@ AGAIN = "elmox: interrupted; run the same command again to continue"
 
 
 def interrupted(arguments: list[object], is_working: Callable[[], bool]) -> list[str]:
-    """Interrupt `elmox ARGUMENTS` once it works; what it said on stderr.
+    """Interrupt `elmox ARGUMENTS` once it works, and return its lines on stderr.
 
     The signal goes to all its processes, as a terminal sends it.
     """
@@ -36,7 +36,7 @@ def interrupted(arguments: list[object], is_working: Callable[[], bool]) -> list
         stderr=subprocess.PIPE,
         env=environment(),
         start_new_session=True,
-        # Started in the background, the tests may have been told to ignore it.
+        # Tests that run in the background may ignore it, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
@@ -60,15 +60,15 @@ def test_embed(tmp_path: Path) -> None:
     )
     text = tmp_path / "text.txt"
     text.write_text("The cat sat on the mat and the dog .\n" * (2 * PART_TOKENS // 10 + 100))
-    wanted: list[object] = ["embed", weights, text, tmp_path / "out", "--tokenized", "--json"]
+    arguments: list[object] = ["embed", weights, text, tmp_path / "out", "--tokenized", "--json"]
     shard = tmp_path / "out.partial" / "shards" / "shard-00000.npy"
-    assert interrupted(wanted, shard.exists) == [AGAIN]
+    assert interrupted(arguments, shard.exists) == [AGAIN]
     assert not (tmp_path / "out").exists()
-    done = run_elmox(*wanted)
+    done = run_elmox(*arguments)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["num_resumed"] > 0
     (tmp_path / "out").rename(tmp_path / "resumed")
-    assert run_elmox(*wanted).returncode == 0
+    assert run_elmox(*arguments).returncode == 0
     quiet, resumed = tree(tmp_path / "out"), tree(tmp_path / "resumed")
     assert quiet.keys() == resumed.keys()
     for name in quiet:
@@ -94,27 +94,27 @@ def losses(folder: Path) -> list[float]:
 
 
 def test_fit(tmp_path: Path) -> None:
-    wanted = [*fit(tmp_path, "fit", "ner"), "--elmo", "none"]
+    arguments = [*fit(tmp_path, "fit", "ner"), "--elmo", "none"]
     metrics = tmp_path / "run" / "seed-0" / "metrics.jsonl"
-    said = interrupted(wanted, lambda: has_lines(metrics, 3))
-    assert all(line.startswith("elmox: epoch") for line in said[:-1])
-    assert said[-1] == AGAIN
-    done = run_elmox(*wanted)
+    lines = interrupted(arguments, lambda: has_lines(metrics, 3))
+    assert all(line.startswith("elmox: epoch") for line in lines[:-1])
+    assert lines[-1] == AGAIN
+    done = run_elmox(*arguments)
     assert done.returncode == 0, done.stderr
     assert "continuing after epoch" in done.stderr
     (tmp_path / "run").rename(tmp_path / "resumed")
-    quiet = run_elmox(*wanted)
+    quiet = run_elmox(*arguments)
     assert (quiet.returncode, quiet.stdout) == (0, done.stdout)
     assert losses(tmp_path / "resumed") == losses(tmp_path / "run")
 
 
 def test_ablate(tiny: Path, tmp_path: Path) -> None:
-    wanted = [*fit(tmp_path, "ablate", "ner", "place"), "--elmo", tiny]
+    arguments = [*fit(tmp_path, "ablate", "ner", "place"), "--elmo", tiny]
     out = tmp_path / "run"
-    said = interrupted(wanted, lambda: any(out.rglob("metrics.jsonl")))
-    assert said[-1] == AGAIN
+    lines = interrupted(arguments, lambda: any(out.rglob("metrics.jsonl")))
+    assert lines[-1] == AGAIN
     assert not (out / "place.md").exists()
-    done = run_elmox(*wanted)
+    done = run_elmox(*arguments)
     assert done.returncode == 0, done.stderr
     assert (out / "place.md").exists()
 
@@ -137,7 +137,7 @@ def test_the_first_moment(entry: list[str], tmp_path: Path) -> None:
 
 
 def test_prepare(tmp_path: Path) -> None:
-    """It begins anew: nothing is left."""
+    """It starts again: nothing is left."""
     text = tmp_path / "text.txt"
     text.write_text("The cat, they log, sat on the mat. The dog didn't.\n" * 400_000)
     before = set(tmp_path.iterdir())
@@ -145,8 +145,8 @@ def test_prepare(tmp_path: Path) -> None:
     def is_working() -> bool:
         return any(any(path.iterdir()) for path in tmp_path.glob(".corpus.*"))
 
-    wanted = ["prepare", text, "--out", tmp_path / "corpus", "--workers", 2]
-    assert interrupted(wanted, is_working) == ["elmox: interrupted"]
+    arguments = ["prepare", text, "--out", tmp_path / "corpus", "--workers", 2]
+    assert interrupted(arguments, is_working) == ["elmox: interrupted"]
     assert set(tmp_path.iterdir()) == before
 
 
@@ -157,12 +157,12 @@ def test_probe(tmp_path: Path) -> None:
     writers: list[int] = []  # open until the end: the reader must wait, and not see an empty file
 
     def is_reading() -> bool:
-        with suppress(OSError):  # nobody reads yet
+        with suppress(OSError):  # there is no reader yet
             writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
         return bool(writers)
 
-    wanted = ["probe", "pos", "--train", pipe, "--dev", pipe, "--test", pipe]
-    said = interrupted([*wanted, "--out", tmp_path / "out"], is_reading)
+    arguments = ["probe", "pos", "--train", pipe, "--dev", pipe, "--test", pipe]
+    lines = interrupted([*arguments, "--out", tmp_path / "out"], is_reading)
     os.close(writers[0])
-    assert said == ["elmox: interrupted"]
+    assert lines == ["elmox: interrupted"]
     assert list(tmp_path.iterdir()) == [pipe]

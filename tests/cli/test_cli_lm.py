@@ -1,4 +1,4 @@
-"""`elmox eval`, `score` and `predict`: what they print is what the library gives."""
+"""`elmox eval`, `score` and `predict` print the values of the library."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def lm(tmp_path_factory: pytest.TempPathFactory) -> TinyLm:
 
 @pytest.fixture(scope="module")
 def model(lm: TinyLm) -> Path:
-    """A model directory with a softmax of its own."""
+    """Write a model directory with a softmax."""
     lm.elmo().save_pretrained(lm.weights.parent / "native")
     return lm.weights.parent / "native"
 
@@ -58,12 +58,12 @@ def test_eval(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(out) == pytest.approx(expected, rel=1e-6)
     code, out, err = run_here(["eval", model, text, "--tokenized"], capsys)
     assert (code, err) == (0, "")
-    told = dict(line.split("  ", 1) for line in out.splitlines())
-    assert told["sentences"].strip() == "3"
-    assert told["tokens"].strip() == "13"
-    assert told["unknown share"].strip() == "20.00%"
-    assert told["perplexity"].strip() == f"{expected['perplexity']:,.3f}"
-    assert float(told["bits per character"]) == pytest.approx(
+    rows = dict(line.split("  ", 1) for line in out.splitlines())
+    assert rows["sentences"].strip() == "3"
+    assert rows["tokens"].strip() == "13"
+    assert rows["unknown share"].strip() == "20.00%"
+    assert rows["perplexity"].strip() == f"{expected['perplexity']:,.3f}"
+    assert float(rows["bits per character"]) == pytest.approx(
         expected["bits_per_character"], abs=1e-3
     )
 
@@ -82,8 +82,8 @@ def test_eval_of_raw_text(model: Path, tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "raw.txt").write_text("The cat sat. The cat didn't sit.")
     code, out, err = run_here(["eval", model, tmp_path / "raw.txt", "--json"], capsys)
     assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert (found["num_sentences"], found["num_words"]) == (2, 10)
+    values = json.loads(out)
+    assert (values["num_sentences"], values["num_words"]) == (2, 10)
 
 
 def test_eval_of_a_forward_model(
@@ -133,9 +133,9 @@ def test_score_of_tokens(model: Path, text: Path, capsys: pytest.CaptureFixture[
 def test_score_as_json(model: Path, capsys: pytest.CaptureFixture[str], text: Path) -> None:
     code, out, err = run_here(["score", model, text, "--tokenized", "--json"], capsys)
     assert (code, err) == (0, "")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [entry["line"] for entry in found] == [1, 3, 4]
-    for entry, score in zip(found, Elmo.from_pretrained(model).score(SENTENCES), strict=True):
+    entries = [json.loads(line) for line in out.splitlines()]
+    assert [entry["line"] for entry in entries] == [1, 3, 4]
+    for entry, score in zip(entries, Elmo.from_pretrained(model).score(SENTENCES), strict=True):
         assert tuple(entry["tokens"]) == score.tokens
         assert entry["forward"] == pytest.approx(score.forward.tolist(), abs=1e-5)
         assert entry["log_prob"] == pytest.approx(score.log_prob, abs=1e-5)
@@ -160,12 +160,12 @@ def test_predict(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, expected in cases:
         code, out, err = run_here(["predict", model, *arguments, "--json"], capsys)
         assert (code, err) == (0, "")
-        found = [(entry["word"], entry["probability"]) for entry in json.loads(out)]
-        assert [word for word, _ in found] == [prediction.word for prediction in expected]
+        predictions = [(entry["word"], entry["probability"]) for entry in json.loads(out)]
+        assert [word for word, _ in predictions] == [prediction.word for prediction in expected]
         _, out, _ = run_here(["predict", model, *arguments], capsys)
         lines = [line.split("\t") for line in out.splitlines()]
-        assert [word for _, word in lines] == [word for word, _ in found]
-        for (shown, _), (_, probability) in zip(lines, found, strict=True):
+        assert [word for _, word in lines] == [word for word, _ in predictions]
+        for (shown, _), (_, probability) in zip(lines, predictions, strict=True):
             assert float(shown) == pytest.approx(probability, abs=1e-6)
 
 
@@ -181,13 +181,13 @@ def test_predictions_are_words(model: Path, capsys: pytest.CaptureFixture[str]) 
 def test_convert_carries_the_softmax(
     lm: TinyLm, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["--softmax", lm.softmax, "--softmax-vocab", lm.vocab]
-    assert run_here(["convert", lm.weights, tmp_path / "native", *given], capsys)[0] == 0
+    softmax = ["--softmax", lm.softmax, "--softmax-vocab", lm.vocab]
+    assert run_here(["convert", lm.weights, tmp_path / "native", *softmax], capsys)[0] == 0
     assert run_here(["convert", tmp_path / "native", tmp_path / "out.hdf5"], capsys)[0] == 0
     assert (tmp_path / "out_softmax.hdf5").is_file()
     assert (tmp_path / "out_vocab.txt").is_file()
     figures = []
-    for arguments in ([lm.weights, text, *given], [tmp_path / "native", text],
+    for arguments in ([lm.weights, text, *softmax], [tmp_path / "native", text],
                       [tmp_path / "out.hdf5", text]):  # fmt: skip
         code, out, _ = run_here(["eval", *arguments, "--tokenized", "--json"], capsys)
         assert code == 0
@@ -242,8 +242,8 @@ def test_bad_input(
         (["predict", lm.weights, "a ___", "--softmax", lm.softmax], ["together"]),
         (["predict", model, "a ___", "--device", "abacus"], ["--device abacus"]),
     ]
-    for arguments, says in cases:
-        assert_one_line(*run_here(arguments, capsys), *says)
+    for arguments, messages in cases:
+        assert_one_line(*run_here(arguments, capsys), *messages)
 
 
 def test_bad_usage(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

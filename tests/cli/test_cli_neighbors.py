@@ -1,4 +1,4 @@
-"""`elmox neighbors`: what it prints is what the library finds."""
+"""`elmox neighbors` prints the neighbors that the library finds."""
 
 import json
 import subprocess
@@ -22,14 +22,14 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "text.txt"
 
 
-def shown(found: Neighbors) -> tuple[list[str], list[str]]:
-    """The lines of both lists, as they should be printed."""
+def shown(neighbors: Neighbors) -> tuple[list[str], list[str]]:
+    """Return the lines of both lists as they should be printed."""
     contexts = []
-    for near in found.in_context:
+    for near in neighbors.in_context:
         words = list(near.sentence)
         words[near.position] = f"[{near.word}]"
         contexts.append(f"{near.similarity:.4f}\t{near.word}\t{' '.join(words)}")
-    return contexts, [f"{near.similarity:.4f}\t{near.word}" for near in found.context_free]
+    return contexts, [f"{near.similarity:.4f}\t{near.word}" for near in neighbors.context_free]
 
 
 def test_lists(tiny: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,12 +42,12 @@ def test_lists(tiny: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> No
         ([], "layers top: a [play] is a play", plain),
         (options, "layers 1: a play is a [play]", chosen),
     ]
-    for more, query, found in cases:
+    for more, query, neighbors in cases:
         code, out, err = run_here(
             ["neighbors", tiny, text, SENTENCE, "--tokenized", "--word", "play", *more], capsys
         )
         assert (code, err) == (0, "")
-        contexts, words = shown(found)
+        contexts, words = shown(neighbors)
         assert out.splitlines() == [
             f"in context, {query}", *contexts, "", "without context: play", *words
         ]  # fmt: skip
@@ -63,15 +63,15 @@ def test_json_and_raw_text(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert " ".join(values["sentence"]) == "A play is n't a game ."
     assert (values["word"], values["position"], values["layers"]) == ("play", 1, "top")
     assert (values["num_sentences"], values["num_tokens"]) == (2, 12)
-    split = [own.split() for own in ("The actors did n't like the play .", "Rain stopped play .")]
-    found = find_neighbors(Elmo.from_pretrained(tiny), values["sentence"], 1, split)
+    split = [line.split() for line in ("The actors did n't like the play .", "Rain stopped play .")]
+    neighbors = find_neighbors(Elmo.from_pretrained(tiny), values["sentence"], 1, split)
     assert len(values["in_context"]) == 2
-    for near, own in zip(values["in_context"], found.in_context, strict=True):
-        assert near["sentence"] == list(own.sentence)
-        assert near["word"] == own.word == near["sentence"][near["position"]]
-        assert near["similarity"] == pytest.approx(own.similarity, abs=1e-6)
+    for near, neighbor in zip(values["in_context"], neighbors.in_context, strict=True):
+        assert near["sentence"] == list(neighbor.sentence)
+        assert near["word"] == neighbor.word == near["sentence"][near["position"]]
+        assert near["similarity"] == pytest.approx(neighbor.similarity, abs=1e-6)
     assert [near["word"] for near in values["context_free"]] == [
-        near.word for near in found.context_free
+        near.word for near in neighbors.context_free
     ]
 
 
@@ -87,8 +87,8 @@ def test_bad_input(
         (tmp_path / "gone.txt", ["--word", "play"], ["gone.txt does not exist"]),
         (tmp_path / "empty.txt", ["--word", "play"], ["no words"]),
     ]
-    for where, more, says in cases:
-        assert_one_line(*run_here(["neighbors", tiny, where, SENTENCE, *more], capsys), *says)
+    for where, more, messages in cases:
+        assert_one_line(*run_here(["neighbors", tiny, where, SENTENCE, *more], capsys), *messages)
     code, out, err = run_here(["neighbors", tiny, text, SENTENCE], capsys)
     assert (code, out) == (2, "")
     assert "--word" in err

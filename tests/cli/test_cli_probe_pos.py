@@ -14,7 +14,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory, with a treebank in it; the model is elsewhere."""
+    """Change to a directory with a treebank; the model is elsewhere."""
     write_treebank(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -45,21 +45,21 @@ def test_help_needs_no_torch(capsys: Capture) -> None:
 
 def test_table_json_and_picture(here: Path, tiny: Path, capsys: Capture) -> None:
     pytest.importorskip("matplotlib")
-    more = ("--seeds", 2, "--seed", 3, "--tags", "upos", "--json", "--out", "found")
+    more = ("--seeds", 2, "--seed", 3, "--tags", "upos", "--json", "--out", "report")
     code, out, err = run_here(arguments(tiny, *more), capsys)
     assert (code, err) == (0, "")
-    assert sorted(tree(here / "found")) == ["pos.json", "pos.md", "pos.png", "pos.svg"]
-    found = json.loads((here / "found" / "pos.json").read_text("utf-8"))
-    assert json.loads(out) == found
-    assert found["command"].startswith(f"elmox probe pos {tiny} --train train.conllu")
-    assert found["train"] == "train.conllu"
-    assert (found["options"]["seed"], found["options"]["tags"]) == (3, "upos")
-    assert found["parts"]["dev"]["num_sentences"] == 40
-    layers = {own["name"]: own for own in found["layers"]}
+    assert sorted(tree(here / "report")) == ["pos.json", "pos.md", "pos.png", "pos.svg"]
+    report = json.loads((here / "report" / "pos.json").read_text("utf-8"))
+    assert json.loads(out) == report
+    assert report["command"].startswith(f"elmox probe pos {tiny} --train train.conllu")
+    assert report["train"] == "train.conllu"
+    assert (report["options"]["seed"], report["options"]["tags"]) == (3, "upos")
+    assert report["parts"]["dev"]["num_sentences"] == 40
+    layers = {layer["name"]: layer for layer in report["layers"]}
     assert layers["layer 0"]["test"] == [100.0, 100.0]
     assert layers["layer 0"]["test_mean"] == 100.0
     assert layers["layer 2"]["test_deviation"] >= 0
-    table = (here / "found" / "pos.md").read_text("utf-8")
+    table = (here / "report" / "pos.md").read_text("utf-8")
     assert "\n| layer 0 | 100.00 ± 0.00 | 100.00 ± 0.00 | 100.00 to 100.00 | " in table
     for text in ("- probe: seeds 3 to 4", "- dev: dev.conllu", "| layer 1 - layer 2 | "):
         assert text in table
@@ -68,10 +68,10 @@ def test_table_json_and_picture(here: Path, tiny: Path, capsys: Capture) -> None
 def test_nothing_is_overwritten_and_nothing_computed_for_it(
     here: Path, tiny: Path, capsys: Capture
 ) -> None:
-    (here / "found").mkdir()
-    (here / "found" / "pos.svg").write_text("mine")
-    assert_one_line(*run_here(arguments(tiny, "--out", "found"), capsys), "found/pos.svg exists")
-    assert tree(here / "found").keys() == {"pos.svg"}
+    (here / "report").mkdir()
+    (here / "report" / "pos.svg").write_text("mine")
+    assert_one_line(*run_here(arguments(tiny, "--out", "report"), capsys), "report/pos.svg exists")
+    assert tree(here / "report").keys() == {"pos.svg"}
 
 
 def test_bad_files_end_in_one_line(here: Path, tiny: Path, capsys: Capture) -> None:

@@ -13,7 +13,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory, with the data in it; the model is elsewhere."""
+    """Change to a directory with the data; the model is elsewhere."""
     write_sense_data(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -32,17 +32,17 @@ def without_command(text: str) -> str:
 
 def test_table_json_and_picture(here: Path, tiny: Path, capsys: Capture) -> None:
     pytest.importorskip("matplotlib")
-    code, out, err = run_here(arguments(tiny, "--out", "found"), capsys)
+    code, out, err = run_here(arguments(tiny, "--out", "report"), capsys)
     assert (code, err) == (0, "")
-    assert sorted(tree(here / "found")) == ["wsd.json", "wsd.md", "wsd.png", "wsd.svg"]
-    assert (here / "found" / "wsd.md").read_text("utf-8") == out
-    found = json.loads((here / "found" / "wsd.json").read_text("utf-8"))
-    assert found["num_instances"] == {"senseval2": 2, "semeval2015": 4, "ALL": 6}
-    assert found["num_unseen"]["ALL"] == 1
-    assert found["f1"]["first sense"]["ALL"] == pytest.approx(500 / 6)  # all but the shore
-    assert found["f1"]["layer 1"]["ALL"] == pytest.approx(100)
-    assert found["command"].startswith(f"elmox probe wsd {tiny} --train semcor.jsonl")
-    assert found["training"]["num_unknown_tags"] == 1
+    assert sorted(tree(here / "report")) == ["wsd.json", "wsd.md", "wsd.png", "wsd.svg"]
+    assert (here / "report" / "wsd.md").read_text("utf-8") == out
+    report = json.loads((here / "report" / "wsd.json").read_text("utf-8"))
+    assert report["num_instances"] == {"senseval2": 2, "semeval2015": 4, "ALL": 6}
+    assert report["num_unseen"]["ALL"] == 1
+    assert report["f1"]["first sense"]["ALL"] == pytest.approx(500 / 6)  # all but the shore
+    assert report["f1"]["layer 1"]["ALL"] == pytest.approx(100)
+    assert report["command"].startswith(f"elmox probe wsd {tiny} --train semcor.jsonl")
+    assert report["training"]["num_unknown_tags"] == 1
     assert "| first sense | 100.0 | 75.0 | 83.3 |" in out.splitlines()
     assert "| layer 1 | 100.0 | 100.0 | 100.0 |" in out.splitlines()
     assert "layer 1 - first sense" in out
@@ -70,21 +70,21 @@ def test_without_matplotlib_there_is_no_picture_but_all_the_rest(
     here: Path, tiny: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = run_here(arguments(tiny, "--out", "found"), capsys)
+    code, out, err = run_here(arguments(tiny, "--out", "report"), capsys)
     assert code == 0
     assert "| layer 2 |" in out
     assert err.count("\n") == 1
     assert "elmox[plots]" in err
-    assert sorted(tree(here / "found")) == ["wsd.json", "wsd.md"]
+    assert sorted(tree(here / "report")) == ["wsd.json", "wsd.md"]
 
 
 def test_nothing_is_overwritten(here: Path, tiny: Path, capsys: Capture) -> None:
-    (here / "found").mkdir()
-    (here / "found" / "wsd.svg").write_text("mine")
-    assert_one_line(*run_here(arguments(tiny, "--out", "found"), capsys), "found/wsd.svg exists")
-    assert (here / "found" / "wsd.svg").read_text() == "mine"
-    assert run_here(arguments(tiny, "--out", "found", "--force"), capsys)[0] == 0
-    assert "wsd.json" in tree(here / "found")
+    (here / "report").mkdir()
+    (here / "report" / "wsd.svg").write_text("mine")
+    assert_one_line(*run_here(arguments(tiny, "--out", "report"), capsys), "report/wsd.svg exists")
+    assert (here / "report" / "wsd.svg").read_text() == "mine"
+    assert run_here(arguments(tiny, "--out", "report", "--force"), capsys)[0] == 0
+    assert "wsd.json" in tree(here / "report")
 
 
 def test_bad_files_end_in_one_line(here: Path, tiny: Path, capsys: Capture) -> None:
@@ -92,8 +92,8 @@ def test_bad_files_end_in_one_line(here: Path, tiny: Path, capsys: Capture) -> N
         ("nowhere.jsonl", "--train nowhere.jsonl is not a file"),
         ("index.sense", "--train index.sense: expected NAME.data.xml"),
     ]
-    for train, says in wrong:
-        assert_one_line(*run_here(arguments(tiny, train=train), capsys), says)
+    for train, message in wrong:
+        assert_one_line(*run_here(arguments(tiny, train=train), capsys), message)
     (here / "semcor.gold.key.txt").unlink()
     outcome = run_here(arguments(tiny, train="semcor.data.xml"), capsys)
     assert_one_line(*outcome, "semcor.gold.key.txt does not exist")

@@ -32,7 +32,7 @@ def arguments(folder: Path, model: object, *more: str) -> list[object]:
 
 
 def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The model is used in a process of its own, which knows nothing but its directory."""
+    """The model is used in a new process, which only gets its directory."""
     more = ["--set", "fit.epochs=30", "--set", "fit.patience=12", "--set", "fit.batch_size=4"]
     code, out, err = run_here(arguments(tmp_path, tiny, "--place", "both", *more), capsys)
     assert code == 0, err
@@ -51,23 +51,23 @@ def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     code, out, err = run_here(["tag", model, tmp_path / "raw.txt", "--json"], capsys)
     assert code == 0, err
     sentences = [json.loads(line) for line in out.splitlines()]
-    assert [(own["line"], own["tokens"][0]) for own in sentences] == [
+    assert [(sentence["line"], sentence["tokens"][0]) for sentence in sentences] == [
         (0, "Hi"),
         (1, "Ada"),
         (1, "Charles"),
     ]
-    for own in sentences:
-        line = text.splitlines()[own["line"]]
-        assert [line[start:end] for start, end in own["offsets"]] == own["tokens"]
-        assert len(own["tags"]) == len(own["tokens"])
-        for span in own["spans"]:
-            assert own["tags"][span["start"]] == f"B-{span['label']}"
+    for sentence in sentences:
+        line = text.splitlines()[sentence["line"]]
+        assert [line[start:end] for start, end in sentence["offsets"]] == sentence["tokens"]
+        assert len(sentence["tags"]) == len(sentence["tokens"])
+        for span in sentence["spans"]:
+            assert sentence["tags"][span["start"]] == f"B-{span['label']}"
 
 
 def test_texts_of_every_kind(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """JSON lines by any name and over stdin, compressed text, empty lines; all as Python has it."""
+    """JSON lines by any name and over stdin, compressed text, empty lines; all as in Python."""
     code, _, err = run_here(arguments(tmp_path, tiny, "--set", "fit.epochs=1"), capsys)
     assert code == 0, err
     model = tmp_path / "run" / "seed-0" / "model"
@@ -76,10 +76,10 @@ def test_texts_of_every_kind(
         {"id": 5, "text": ""},
         {"tokens": ["Ada"]},
     ]
-    lines = "".join(json.dumps(own) + "\n" for own in values).encode()
+    lines = "".join(json.dumps(value) + "\n" for value in values).encode()
     expected = tag_objects(TaskPredictor.from_pretrained(model, device="cpu"), values)
-    told = [["Hi", "there", "."], ["You", "too", "!"], [], ["Ada"]]
-    assert [own["tokens"] for own in expected] == told
+    tokens = [["Hi", "there", "."], ["You", "too", "!"], [], ["Ada"]]
+    assert [sentence["tokens"] for sentence in expected] == tokens
     assert expected[2] == {"id": 5, "tokens": [], "tags": [], "spans": [], "offsets": []}
     assert expected[1]["offsets"] == [[10, 13], [14, 17], [17, 18]]  # in the whole text
     (tmp_path / "a.JSONL").write_bytes(lines)
@@ -143,18 +143,18 @@ def test_what_is_no_fitted_model(
 def test_kill_9_and_go_on(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A kill at any moment loses at most an epoch, and the numbers are those of a quiet run."""
     more = ["--set", "fit.epochs=40", "--set", "fit.patience=40"]
-    wanted = arguments(tmp_path, tiny, *more)
-    kill_after_lines(wanted, tmp_path / "run" / "seed-0" / "metrics.jsonl", 3)
-    code, resumed, err = run_here(wanted, capsys)
+    command = arguments(tmp_path, tiny, *more)
+    kill_after_lines(command, tmp_path / "run" / "seed-0" / "metrics.jsonl", 3)
+    code, resumed, err = run_here(command, capsys)
     assert code == 0, err
     assert "continuing after epoch" in err
     (tmp_path / "run").rename(tmp_path / "killed")
-    code, quiet, err = run_here(wanted, capsys)
+    code, quiet, err = run_here(command, capsys)
     assert (code, quiet) == (0, resumed), err
     columns = []
     for name in ("killed", "run"):
         lines = (tmp_path / name / "seed-0" / "metrics.jsonl").read_text().splitlines()
-        columns.append([(own["loss"], own["dev_f1"]) for own in map(json.loads, lines)])
+        columns.append([(row["loss"], row["dev_f1"]) for row in map(json.loads, lines)])
     assert len(columns[0]) == 40
     assert columns[0] == columns[1]
 
@@ -183,7 +183,7 @@ def test_what_is_wrong_is_named(
     code, out, err = run_here(arguments(tmp_path, tiny, "--set", "fit.epochs=1"), capsys)
     assert (code, out) == (1, "")
     assert f"{tmp_path / 'run'} is a file, expected a directory" in err
-    assert "layers" not in err  # it was found before anything was computed
+    assert "layers" not in err  # the error comes before anything is computed
     (tmp_path / "run").unlink()
     code, _, err = run_here(arguments(tmp_path, "3", "--set", "fit.epochs=1"), capsys)
     assert code == 1

@@ -72,7 +72,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
-    """The losses of a run that nothing happened to."""
+    """Return the losses of an undisturbed run."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
     done = run_elmox("train", recipe, "--out", out, "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
@@ -125,9 +125,9 @@ def test_signals_save_first(
     process = _start("train", recipe, "--out", out, "--device", "cpu")
     _wait_for_step(out, 25, process)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == code
-    assert b"continue with --resume" in said
+    assert b"continue with --resume" in err
     done = len(losses(out))
     assert 25 <= done < 100
     assert (out / "checkpoints" / f"step-{done:08}" / "trainer.json").exists()
@@ -150,7 +150,7 @@ def test_one_process_at_a_time(recipe: Path, undisturbed: list[float], tmp_path:
 
 
 def test_full_disk(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
-    """The checkpoint that does not fit is not there; the next run goes on from the one before."""
+    """The checkpoint that does not fit is not there; the next run continues from the one before."""
     out = tmp_path / "run"
     first = run_in_new_python(
         "train", recipe, "--out", out, "--device", "cpu", "--set", "report.save_every=40",
@@ -166,13 +166,13 @@ def test_full_disk(recipe: Path, undisturbed: list[float], tmp_path: Path) -> No
 def test_errors_are_one_line(
     recipe: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments, said in (
+    for arguments, message in (
         (["none.toml", "--out", tmp_path / "a"], "none.toml does not exist"),
         ([recipe, "--out", tmp_path / "a", "--set", "optim.lr=-1"], "optim.lr is -1"),
         ([recipe, "--out", tmp_path / "a", "--set", "data.dir=nowhere"], "expected a corpus"),
         ([recipe, "--out", tmp_path / "a", "--device", "abacus"], "abacus"),
     ):
-        assert_one_line(*run_here(["train", *arguments], capfd), said)
+        assert_one_line(*run_here(["train", *arguments], capfd), message)
     assert not (tmp_path / "a").exists()
 
 
@@ -193,10 +193,10 @@ def _torchrun(
 
 
 def _finish(process: "subprocess.Popen[bytes]") -> tuple[str, str]:
-    """Wait for its end, which must be a good one; what it said on stdout and stderr."""
-    out, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said.decode()
-    return out.decode(), said.decode()
+    """Wait for a process, which must succeed, and return its stdout and stderr."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err.decode()
+    return out.decode(), err.decode()
 
 
 def test_two_processes_follow_one(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
@@ -223,17 +223,17 @@ def test_every_loss_in_two_processes(recipe: Path, tmp_path: Path) -> None:
 
 
 def test_the_model_goes_before_the_processes_part(recipe: Path, tmp_path: Path) -> None:
-    """Else the one may wait for the other for ever: seen in one of some dozens of runs."""
+    """Otherwise one process may wait for the other forever, as in one of some dozens of runs."""
     run_ranks(2, train_and_look_back, recipe, ["train.max_steps=2"], tmp_path / "run")
 
 
 def test_a_full_disk_ends_all_processes(recipe: Path, tmp_path: Path) -> None:
-    """The first process writes; the other must not wait for it for ever."""
+    """The first process writes; the other must not wait for it forever."""
     out = tmp_path / "run"
     process = _torchrun(2, recipe, "--out", out, max_restarts=0, max_file_bytes=60_000)
-    _, said = process.communicate(timeout=200)
+    _, err = process.communicate(timeout=200)
     assert process.returncode == 1
-    assert "elmox: cannot write " in said.decode()
+    assert "elmox: cannot write " in err.decode()
     assert not list((out / "checkpoints").glob("step-*"))
 
 
@@ -250,7 +250,7 @@ def test_resume_on_another_number_of_processes(
 
 
 def test_a_rank_says_that_it_lost_another(recipe: Path, tmp_path: Path) -> None:
-    """Without torchrun, which may end a rank before that can speak."""
+    """Without torchrun, which may kill a rank before it prints its error."""
     out, port = tmp_path / "run", free_port()
     survivor, other = (
         _start("train", recipe, "--out", out, "--device", "cpu", **rank_environment(rank, 2, port))
@@ -258,17 +258,17 @@ def test_a_rank_says_that_it_lost_another(recipe: Path, tmp_path: Path) -> None:
     )
     _wait_for_step(out, 10, survivor)
     other.kill()
-    _, said = survivor.communicate(timeout=120)
+    _, err = survivor.communicate(timeout=120)
     other.communicate()
     assert survivor.returncode == 1
-    assert b"elmox: process 0 lost another of the 2 processes: " in said
-    assert b"continue with --resume" in said
+    assert b"elmox: process 0 lost another of the 2 processes: " in err
+    assert b"continue with --resume" in err
 
 
 def test_a_rank_that_dies_is_restarted(
     recipe: Path, undisturbed: list[float], tmp_path: Path
 ) -> None:
-    """kill -9 of one rank takes the other down; torchrun starts both again and they go on."""
+    """kill -9 of one rank takes the other down; torchrun starts both again and they continue."""
     out = tmp_path / "run"
     process = _torchrun(2, recipe, "--out", out)
     _wait_for_step(out, 50, process)
@@ -276,7 +276,7 @@ def test_a_rank_that_dies_is_restarted(
     ranks = sorted(child.pid for child in children if "train" in child.cmdline())
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
-    told, said = _finish(process)
-    assert told.count("done after 100 steps") == 1  # one of them speaks
-    assert "resuming from" in said
+    printed, err = _finish(process)
+    assert printed.count("done after 100 steps") == 1  # one of them prints
+    assert "resuming from" in err
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)

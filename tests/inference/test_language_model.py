@@ -109,6 +109,20 @@ def test_log_prob_and_perplexity() -> None:
     assert alone.log_prob == -4.0
 
 
+def test_repr_of_results(elmo: Elmo) -> None:
+    (score,) = elmo.score([["The", "cat", "zebra"]])
+    figures = f"log_prob={score.log_prob:.2f}, perplexity={score.perplexity:.2f}"
+    assert repr(score) == f"SentenceScore('The cat zebra', {figures}, unknown=['zebra'])"
+    assert "unknown" not in repr(elmo.score([["The", "cat"]])[0])
+    evaluation = elmo.evaluate([["The", "cat"], ["The"]])
+    assert repr(evaluation).startswith(
+        f"Evaluation(perplexity={evaluation.perplexity:.2f} (forward"
+    )
+    assert repr(evaluation).endswith("3 words in 2 sentences, 0.0% unknown)")
+    first = elmo.predict("The ___ sat")[0]
+    assert repr(first) == f"Prediction({first.word!r}, {first.probability:.4f})"
+
+
 def test_scores_do_not_depend_on_the_batch(lm: TinyLm) -> None:
     elmo = lm.elmo()
     together = elmo.score(SENTENCES)
@@ -367,9 +381,9 @@ def test_broken_directories(lm: TinyLm, tmp_path: Path, change: str, says: str) 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"position": 4}, "position 4 of a sentence of 3 words: expected 0 to 3"),
-        ({"position": -1}, "position -1"),
-        ({"position": 1, "k": 0}, "k=0"),
+        ({"position": 4}, "position=4 of a sentence of 3 words: expected 0 to 3"),
+        ({"position": -1}, "position=-1"),
+        ({"position": 1, "k": 0}, "k is 0"),
         ({"position": 1, "direction": "up"}, "direction='up'"),
         ({}, "no gap ___"),
     ],
@@ -384,7 +398,7 @@ def test_wrong_arguments(lm: TinyLm, elmo: Elmo, tmp_path: Path) -> None:
         elmo.predict("___ and ___")
     with pytest.raises(ElmoxError, match="no words"):
         elmo.evaluate([[], []])
-    with pytest.raises(ElmoxError, match="num_rows=0"):
+    with pytest.raises(ElmoxError, match="num_rows is 0"):
         elmo.evaluate([["a"]], num_rows=0)
     with pytest.raises(ElmoxError, match="batch_tokens is 0"):
         elmo.score([["a"]], batch_tokens=0)

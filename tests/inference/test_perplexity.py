@@ -89,7 +89,7 @@ def test_one_row_is_the_text_read_from_end_to_end(
 def test_rows_are_whole_sentences_from_zero_state(
     lm: TinyLm, elmo: Elmo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(perplexity, "LEAST_ROW_POSITIONS", 1)
+    monkeypatch.setattr(perplexity, "MIN_ROW_POSITIONS", 1)
     sentences = text(12)
     # With more rows than sentences, every row is a sentence.
     parts = [by_hand(lm, [sentence]) for sentence in sentences]
@@ -107,7 +107,7 @@ def test_every_position_counts_once(
     elmo: Elmo, num_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A softmax that knows nothing gives each position the same probability."""
-    monkeypatch.setattr(perplexity, "LEAST_ROW_POSITIONS", 1)
+    monkeypatch.setattr(perplexity, "MIN_ROW_POSITIONS", 1)
     tensors = {"weight": torch.zeros(len(OURS), 6), "bias": torch.zeros(len(OURS))}
     blank = with_softmax(elmo, Softmax(tensors, OURS))
     stream = stream_of(text(17, seed=3))
@@ -122,7 +122,7 @@ def test_every_position_counts_once(
 
 @pytest.mark.parametrize("num_rows", [1, 3])
 def test_windows_change_nothing(elmo: Elmo, num_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perplexity, "LEAST_ROW_POSITIONS", 1)
+    monkeypatch.setattr(perplexity, "MIN_ROW_POSITIONS", 1)
     stream = stream_of(text(20, seed=1))
     whole = nll(elmo, stream, num_rows)
     for steps in (1, 2, 7, 20, 10**6):

@@ -80,7 +80,7 @@ def test_adaptive_softmax_is_refused(lm: TinyLm, tmp_path: Path) -> None:
     layer = AdaptiveSoftmax(len(OURS), 6, (5,))
     layer.init(torch.Generator().manual_seed(0))
     checkpoint = replace(lm.elmo().checkpoint(), softmax=Softmax(layer.state_dict(), OURS))
-    with pytest.raises(ElmoxError, match=r"adaptive.*--no-softmax"):
+    with pytest.raises(ElmoxError, match=r"adaptive.*softmax=False"):
         write_ai2(checkpoint, tmp_path / "out.hdf5")
     assert not list(tmp_path.glob("out*"))
 
@@ -138,7 +138,7 @@ def words(edit: Callable[[bytes], bytes]) -> Callable[[TinyLm], None]:
 BROKEN: dict[str, tuple[Callable[[TinyLm], object], tuple[str, ...]]] = {
     "a word more": (
         words(lambda content: content + b"more\n"),
-        ("softmax/W has shape (11, 6)", "lm_vocab.txt asks for (12, 6)", "do not belong together"),
+        ("softmax/W has shape (11, 6)", "lm_vocab.txt requires (12, 6)", "do not belong together"),
     ),
     "no <UNK>": (words(lambda content: content.replace(b"<UNK>", b"<unk>")), ("lacks <UNK>",)),
     "no </S>": (words(lambda content: content.replace(b"</S>", b"end")), ("lacks </S>",)),

@@ -169,6 +169,17 @@ def test_sentences_of_running_text(url: str, elmo: Elmo) -> None:
         np.testing.assert_array_equal(np.array(item["embedding"], np.float32), vectors)
 
 
+def test_lines_are_streamed(server: HttpServer) -> None:
+    """Each text is a line, in order, whatever parts they are computed in."""
+    body = {"input": [["cat"] * (n % 19 + 1) for n in range(50)], "layers": "all"}
+    headers = {"accept": "application/x-ndjson"}
+    url = f"{server.url}/v1/tokens"
+    with httpx.stream("POST", url, json=body, headers=headers, timeout=PATIENCE) as response:
+        items = [json.loads(line) for line in response.iter_lines()]
+    assert [item["index"] for item in items] == list(range(50))
+    assert [item["shape"][1] for item in items] == [n % 19 + 1 for n in range(50)]
+
+
 def test_large_responses_are_written_in_parts(url: str, elmo: Elmo) -> None:
     """Fifty texts of ten tokens and all layers: the parts are one JSON object."""
     texts = [["cat"] * 10] * 50

@@ -1,4 +1,4 @@
-"""A model with an `ElmoEmbedding`, trained by processes together: what each of them does."""
+"""One process of a distributed training run of a model with an `ElmoEmbedding`."""
 
 import gc
 from pathlib import Path
@@ -14,10 +14,10 @@ SENTENCES = [[["Live", "in"], ["the"]], [["present", "a", "b"], ["x", "y"]]]  # 
 
 
 def learn(weights: Path, folder: Path, trainable: bool) -> None:
-    """Take three steps; what was learned goes to `folder/<rank>.pt`."""
+    """Take three steps; the weights are written to `folder/<rank>.pt`."""
     dist.init_process_group("gloo")
     _take_steps(weights, folder, trainable)
-    gc.collect()  # a model that outlives its group may wait for it for ever
+    gc.collect()  # a model that outlives its group may wait for it forever
     dist.destroy_process_group()
 
 
@@ -34,7 +34,7 @@ def _take_steps(weights: Path, folder: Path, trainable: bool) -> None:
 
 
 class Task(torch.nn.Module):
-    """The mean of a number for each word."""
+    """The mean of a score of each word."""
 
     def __init__(self, weights: Path, trainable: bool) -> None:
         super().__init__()
@@ -42,6 +42,6 @@ class Task(torch.nn.Module):
         self.head = torch.nn.Linear(self.embed.dim, 1)
 
     def forward(self, sentences: list[list[str]]) -> Tensor:
-        """Sentences to one number."""
-        found: Tensor = self.head(self.embed(sentences).mixes.sum(0))
-        return found.mean()
+        """Return the mean score of sentences."""
+        scores: Tensor = self.head(self.embed(sentences).mixes.sum(0))
+        return scores.mean()

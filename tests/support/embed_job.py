@@ -12,7 +12,7 @@ SMALL = 2**14
 
 
 def embed_in_small_steps(model: Path, source: Path, output: Path, force: bool = False) -> Summary:
-    """All layers in float32, in chunks and parts of 16 kB."""
+    """Embed all layers in float32, in chunks and parts of 16 kB."""
     whole = elmox.vectors.embed.CHUNK_BYTES
     elmox.vectors.embed.CHUNK_BYTES = SMALL
     try:
@@ -22,6 +22,6 @@ def embed_in_small_steps(model: Path, source: Path, output: Path, force: bool = 
         elmox.vectors.embed.CHUNK_BYTES = whole
 
 
-def embed_and_tell(model: Path, source: Path, output: Path, told: Path) -> None:
-    """The same, with what was done in a file: JSON."""
-    told.write_text(json.dumps(asdict(embed_in_small_steps(model, source, output))))
+def embed_and_report(model: Path, source: Path, output: Path, summary: Path) -> None:
+    """Embed in small steps and write the summary to a JSON file."""
+    summary.write_text(json.dumps(asdict(embed_in_small_steps(model, source, output))))

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, their exit codes and what they say."""
+"""The command line as a user meets it: real processes, their exit codes and their output."""
 
 import multiprocessing
 import os
@@ -47,18 +47,18 @@ def run_elmox(
     """
     words = [*map(str, arguments)]
     with TemporaryDirectory() as folder:
-        given = Path(folder, "stdin")
-        given.write_bytes(stdin)
+        input_file = Path(folder, "stdin")
+        input_file.write_bytes(stdin)
         (out, its_out), (err, its_err) = (multiprocessing.Pipe(duplex=False) for _ in range(2))
         where = Path.cwd(), environment()
-        process = start(_be_elmox, words, *where, given, its_out, its_err, max_file_bytes)
+        process = start(_be_elmox, words, *where, input_file, its_out, its_err, max_file_bytes)
         its_out.close()
         its_err.close()
         with ThreadPoolExecutor() as pool:  # both at once: it would wait at a pipe that is full
-            said = [text.decode() for text in pool.map(_read, (out, err))]
+            outputs = [text.decode() for text in pool.map(_read, (out, err))]
         process.join()
     assert process.exitcode is not None
-    return subprocess.CompletedProcess(words, process.exitcode, *said)
+    return subprocess.CompletedProcess(words, process.exitcode, *outputs)
 
 
 def _read(end: Connection) -> bytes:
@@ -75,8 +75,8 @@ def _be_elmox(
     err: Connection,
     max_file_bytes: int | None,
 ) -> None:
-    given = os.open(stdin, os.O_RDONLY)
-    for number, source in enumerate((given, out.fileno(), err.fileno())):
+    source_of_stdin = os.open(stdin, os.O_RDONLY)
+    for number, source in enumerate((source_of_stdin, out.fileno(), err.fileno())):
         os.dup2(source, number)
     sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 (as long as the process lives)
     sys.argv = ["elmox", *arguments]
@@ -161,12 +161,12 @@ def run_here(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> tup
     return int(left.value.code or 0), captured.out, captured.err
 
 
-def assert_one_line(code: int, out: str, err: str, *says: str) -> None:
-    """A failure is exit code 1, nothing on stdout and one line on stderr, which says why."""
+def assert_one_line(code: int, out: str, err: str, *messages: str) -> None:
+    """Check a failure: exit code 1, nothing on stdout, one line on stderr with the messages."""
     assert code == 1, err
     assert out == ""
     lines = err.splitlines()
     assert len(lines) == 1, err
     assert lines[0].startswith("elmox: "), err
-    for text in says:
+    for text in messages:
         assert text in lines[0]

@@ -1,4 +1,4 @@
-"""Tiny runs of training, and what they reported."""
+"""Tiny training runs and their reports."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from elmox.training.recipe import Recipe, recipe_from_dict
 
 
 def tiny_recipe(corpus: Corpus, **parts: dict[str, Any]) -> Recipe:
-    """A few steps of a tiny model; `parts` changes settings, section by section."""
+    """Return a recipe of a few steps of a tiny model; `parts` changes settings by section."""
     values: dict[str, dict[str, Any]] = {
         "data": {"dir": str(corpus.path)},
         "model": {
@@ -28,12 +28,12 @@ def tiny_recipe(corpus: Corpus, **parts: dict[str, Any]) -> Recipe:
 
 
 def metrics(out: Path) -> list[dict[str, Any]]:
-    """The whole lines of a run's metrics.jsonl; none where there is no such file yet."""
+    """Return the complete lines of a run's metrics.jsonl; none if there is no such file yet."""
     path = out / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def losses(out: Path, name: str = "sampled_loss") -> list[float]:
-    """The losses that it reported, in order."""
+    """Return the losses that a run has reported, in order."""
     return [line[name] for line in metrics(out) if name in line]

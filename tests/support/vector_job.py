@@ -1,4 +1,4 @@
-"""A small job that writes vectors, to be killed and starved by the tests, which run it as a script.
+"""A small job that writes vectors, run as a script by tests that kill it or limit its disk space.
 
 `python vector_job.py OUTPUT ...` writes entries that depend only on their number; `sweep` kills the
 job with SIGKILL at each of its operations on files in turn, and runs it again after each.
@@ -25,7 +25,7 @@ FILE_EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", 
 
 
 def make_entry(i: int, layout: Layout, num_tokens: int | None = None) -> Array:
-    """Entry number `i`: always the same, of 0 to 7 tokens unless told."""
+    """Return entry number `i`: always the same, of 0 to 7 tokens by default."""
     rng = np.random.default_rng(i)
     num_tokens = i * 5 % 8 if num_tokens is None else num_tokens
     return rng.standard_normal(layout.shape(num_tokens)).astype(layout.dtype)
@@ -44,7 +44,7 @@ def write_job(
     options: str = "",
     before_entry: Callable[[int], None] = lambda i: None,
 ) -> int:
-    """Write the entries that are missing; returns how many were there."""
+    """Write the missing entries and return the number of existing ones."""
     job = {"input": "lines.txt", "num_entries": num_entries, "options": [options]}
     with open_writer(
         output,
@@ -63,7 +63,7 @@ def write_job(
 
 
 def kill_at(event_number: int, directory: Path) -> None:
-    """Have this process killed when it comes to that many operations on files in `directory`."""
+    """Kill this process at its operation of that number on files in `directory`."""
     events = count(1)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -75,14 +75,14 @@ def kill_at(event_number: int, directory: Path) -> None:
 
 
 def limit_files(num_bytes: int) -> None:
-    """Let no file grow beyond this, as on a full disk."""
+    """Limit the size of files, as on a full disk."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Run `work` in a forked process; returns its exit code, negative for a signal."""
+    """Run `work` in a forked process and return its exit code, negative for a signal."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -97,13 +97,13 @@ def in_child(work: Callable[[], object]) -> int:
 def write_killed(
     event_number: int, output: Path, num_entries: int, layout: Layout, force: bool
 ) -> None:
-    """Write, to be killed at an operation on files."""
+    """Write until the process is killed at an operation on files."""
     kill_at(event_number, output.parent)
     write_job(output, num_entries, layout, force=force)
 
 
 def leave_parts(output: Path, layout: Layout) -> None:
-    """Begin another job, with entries that this one does not have, and leave it."""
+    """Start another job with other entries and leave it unfinished."""
 
     def leave(i: int) -> None:
         if i == 40:
@@ -132,14 +132,14 @@ def sweep(directory: Path, name: str, num_entries: int, layout: Layout, force: b
         if status == 0:
             return number - 1
         assert status == -signal.SIGKILL, status
-        if output.exists():  # the old one or the new one, and whole
+        if output.exists():  # the old one or the new one, but complete
             assert len(list(open_vectors(output))) in (2, num_entries)
         assert in_child(write) == 0, number
     raise AssertionError
 
 
 def memory_of(output: Path, layout: Layout, num_entries: int, num_tokens: int) -> int:
-    """Write half of the tokens as one entry and half as many; how many bytes memory grew by."""
+    """Write half of the tokens as one entry and half as many; return the growth of memory."""
     write_job(output.with_name(f"small-{output.name}"), 9, layout, format=format_of(output))
     import resource
 

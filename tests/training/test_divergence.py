@@ -1,4 +1,4 @@
-"""Training that has lost what it had learned is noticed; an ordinary course is not."""
+"""A run that has lost what it had learned is detected; an ordinary one is not."""
 
 import json
 from dataclasses import asdict
@@ -28,9 +28,9 @@ def course(*losses: float) -> LossCourse:
         (),
         (9.0, 3.0, 9.0, 9.0),
         (*LEARNING, *[3.0] * 5),
-        (*LEARNING, *[3.0] * 5, *[4.5] * 9),  # worse, but something was kept
+        (*LEARNING, *[3.0] * 5, *[4.5] * 9),  # worse, but some of the gain is kept
         (*LEARNING, *[3.0] * 5, 7.0, 7.8, 3.1, 3.0, 3.0, 7.8, 3.0),  # it recovers
-        (*[5.0] * 5, *[4.1] * 5, *[9.0] * 9),  # nothing much was learned: a short run
+        (*[5.0] * 5, *[4.1] * 5, *[9.0] * 9),  # a short run that has learned little
     ],
 )
 def test_an_ordinary_course(losses: tuple[float, ...]) -> None:
@@ -39,17 +39,17 @@ def test_an_ordinary_course(losses: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("gain", [0.0, 0.3, 1.0, 2.0])
 def test_noise_is_not_divergence(gain: float) -> None:
-    """Reports of a single small step, as fine-tuning makes them, differ by 0.3 nats by chance."""
+    """Reports of a single small step, as in fine-tuning, differ by 0.3 nats at random."""
     chance = np.random.default_rng(0)
     falling = 6.0 - gain * (1 - np.exp(-np.arange(300) / 40))
     for _ in range(100):
-        found = LossCourse()
+        state = LossCourse()
         for loss in falling + 0.3 * chance.standard_normal(300):
-            found = found.after(float(loss))
-            assert not found.has_diverged
+            state = state.after(float(loss))
+            assert not state.has_diverged
 
 
-def test_everything_lost() -> None:
+def test_a_course_that_diverges() -> None:
     """A run of the small size at a rate of 0.01, by its reports; it had been at 4.09."""
     lost = (6.74, 7.85, 7.52, 7.38, 7.34)
     learned = (*LEARNING, *[4.0] * 5)
@@ -57,14 +57,14 @@ def test_everything_lost() -> None:
     assert course(*learned, *lost).has_diverged
 
 
-def test_it_goes_on_after_a_checkpoint() -> None:
-    found = course(*LEARNING)
-    stored = json.loads(json.dumps(asdict(found)))
-    assert validated(LossCourse, stored, "a checkpoint") == found
+def test_it_continues_after_a_checkpoint() -> None:
+    state = course(*LEARNING)
+    stored = json.loads(json.dumps(asdict(state)))
+    assert validated(LossCourse, stored, "a checkpoint") == state
 
 
 def test_a_run_that_diverges(tmp_path: Path) -> None:
-    """The rate rises far beyond what is good, so the loss falls and then comes back."""
+    """The learning rate rises far too high, so the loss falls and then rises again."""
     recipe = tiny_recipe(
         small_corpus(tmp_path),
         train={"max_steps": 300, "epochs": 1000, "rows": 8},
@@ -76,4 +76,4 @@ def test_a_run_that_diverges(tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 1
     course = losses(tmp_path / "run")
     assert min(course) < course[0] - 1 < course[-1]
-    assert len(course) < 150  # it did not go on to the end
+    assert len(course) < 150  # it did not continue to the end

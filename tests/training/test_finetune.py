@@ -1,4 +1,4 @@
-"""Fine-tuning: what is kept, what is new, what is reported."""
+"""Fine-tuning: vocabularies, results, reports, interruptions."""
 
 import gc
 import json
@@ -50,38 +50,46 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_with_a_softmax_keeps_its_words(
     model: Path, domain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     before = load_checkpoint(model)
     out = tmp_path / "out"
-    found = finetune(
-        before, [str(domain)], out, prepare=PREPARE, options=OPTIONS, device="cpu", log=said.append
+    report = finetune(
+        before,
+        [str(domain)],
+        out,
+        prepare=PREPARE,
+        options=OPTIONS,
+        device="cpu",
+        log=messages.append,
     )
-    assert found.before is not None
-    assert found.after is not None
-    assert found.after < 0.9 * found.before
-    assert not found.new_softmax
-    assert any("memorizes them" in message for message in said)  # a few thousand words
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after < 0.9 * report.before
+    assert not report.new_softmax
+    assert any("memorizes them" in message for message in messages)  # a few thousand words
     after = load_checkpoint(out / "model")
     assert after.softmax is not None
     assert before.softmax is not None
     assert after.softmax.vocab == before.softmax.vocab
     assert any((after.tensors[n] != before.tensors[n]).any() for n in before.tensors)
-    assert json.loads((out / "report.json").read_text())["after"] == found.after
+    assert json.loads((out / "report.json").read_text())["after"] == report.after
     code, _, err = run_here(
         ["eval", out / "model", domain, "--tokenized", "--json", "--device", "cpu"], capsys
     )
     assert code == 0, err
 
 
-def test_a_worse_model_is_not_handed_over(model: Path, domain: Path, tmp_path: Path) -> None:
-    """A rate at which everything is forgotten: the result is the model that it started from."""
+def test_the_result_is_never_worse_than_the_start(
+    model: Path, domain: Path, tmp_path: Path
+) -> None:
+    """With a learning rate that destroys the model, the result is the model it started from."""
     before, out = load_checkpoint(model), tmp_path / "out"
     wild = replace(QUICK, lr=3.0)
-    found = finetune(before, [str(domain)], out, prepare=PREPARE, options=wild, device="cpu")
-    assert found.before is not None
-    assert found.after is not None
-    assert found.after > found.before
-    assert not found.improved
+    report = finetune(before, [str(domain)], out, prepare=PREPARE, options=wild, device="cpu")
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after > report.before
+    assert not report.improved
     after = load_checkpoint(out / "model")
     assert all((after.tensors[n] == before.tensors[n]).all() for n in before.tensors)
     assert json.loads((out / "report.json").read_text())["improved"] is False
@@ -120,13 +128,13 @@ def test_a_legacy_file_gets_a_softmax_first(
         "--min-count", 2, "--softmax-epochs", 1, "--lr", 0.01, "--hdf5", hdf5, "--device", "cpu",
         "--json",
     ]  # fmt: skip
-    code, told, err = run_here(arguments, capsys)
+    code, out_text, err = run_here(arguments, capsys)
     assert code == 0, err
-    found = json.loads(told)
-    assert found["new_softmax"]
-    assert found["num_carried"] == 0
-    assert found["after"] < found["before"]
-    # The body stood still while the softmax was trained.
+    report = json.loads(out_text)
+    assert report["new_softmax"]
+    assert report["num_carried"] == 0
+    assert report["after"] < report["before"]
+    # The body did not change while the softmax was trained.
     legacy, frozen = (
         load_checkpoint(tmp_path / "weights.hdf5"),
         load_checkpoint(out / "softmax/best"),
@@ -147,20 +155,20 @@ def test_a_new_vocabulary_carries_rows_over(model: Path, domain: Path, tmp_path:
     before = load_checkpoint(model)
     assert before.softmax is not None
     options = replace(QUICK, new_vocab=True)
-    found = finetune(
+    report = finetune(
         before, [str(domain)], tmp_path / "out", prepare=PREPARE, options=options, device="cpu"
     )
-    assert found.new_softmax
+    assert report.new_softmax
     start = load_checkpoint(tmp_path / "out" / "start")
     assert start.softmax is not None
     assert start.softmax.vocab != before.softmax.vocab
     common = set(start.softmax.vocab) & set(before.softmax.vocab)
-    assert found.num_carried == len(common) > 50
+    assert report.num_carried == len(common) > 50
     for word in sorted(common)[:20]:
-        mine, theirs = start.softmax.vocab.index(word), before.softmax.vocab.index(word)
+        new_id, old_id = start.softmax.vocab.index(word), before.softmax.vocab.index(word)
         for name in ("weight", "bias"):
             assert torch.equal(
-                start.softmax.tensors[name][mine], before.softmax.tensors[name][theirs]
+                start.softmax.tensors[name][new_id], before.softmax.tensors[name][old_id]
             )
 
 
@@ -178,30 +186,30 @@ def adaptive(model: Path) -> Checkpoint:
 def test_an_adaptive_softmax_is_kept(adaptive: Checkpoint, domain: Path, tmp_path: Path) -> None:
     out, hdf5 = tmp_path / "out", tmp_path / "tuned.hdf5"
     arguments: dict[str, Any] = {"prepare": PREPARE, "options": QUICK, "device": "cpu"}
-    # That AI2's format cannot hold it is known before training.
+    # It is refused before training, because AI2's format cannot hold it.
     with pytest.raises(ElmoxError, match=r"leave out hdf5, .*softmax is adaptive"):
         finetune(adaptive, [str(domain)], out, hdf5=hdf5, **arguments)
     assert not (out / "run").exists()
     assert not hdf5.exists()
-    found = finetune(adaptive, [str(domain)], out, resume=True, **arguments)
-    assert not found.new_softmax
-    assert found.before is not None
-    assert found.after is not None
-    assert found.after < found.before
+    report = finetune(adaptive, [str(domain)], out, resume=True, **arguments)
+    assert not report.new_softmax
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after < report.before
     tuned = load_checkpoint(out / "model").softmax
     assert tuned is not None
     assert "layer.head.weight" in tuned.tensors
 
 
-def test_a_new_vocabulary_ends_an_adaptive_softmax(
+def test_a_new_vocabulary_replaces_an_adaptive_softmax(
     adaptive: Checkpoint, domain: Path, tmp_path: Path
 ) -> None:
     options = replace(QUICK, new_vocab=True)
     out, hdf5 = tmp_path / "out", tmp_path / "tuned.hdf5"
-    found = finetune(
+    report = finetune(
         adaptive, [str(domain)], out, prepare=PREPARE, options=options, hdf5=hdf5, device="cpu"
     )
-    assert (found.new_softmax, found.num_carried) == (True, 0)
+    assert (report.new_softmax, report.num_carried) == (True, 0)
     tuned, back = load_checkpoint(out / "model").softmax, load_checkpoint(hdf5).softmax
     assert tuned is not None
     assert back is not None
@@ -222,8 +230,8 @@ def test_what_ai2_cannot_hold_is_refused_before_training(domain: Path, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["many_langs", "words"])
-def test_models_that_read_otherwise(kind: str, domain: Path, tmp_path: Path) -> None:
-    """An inventory of code points, and an input vocabulary: with boundaries of their own names."""
+def test_models_with_other_inputs(kind: str, domain: Path, tmp_path: Path) -> None:
+    """An inventory of code points, and an input vocabulary, with other names of boundaries."""
     rng = np.random.default_rng(0)
     if kind == "many_langs":
         path = write_many_langs(tmp_path / "model", "word_char", rng)
@@ -232,18 +240,18 @@ def test_models_that_read_otherwise(kind: str, domain: Path, tmp_path: Path) -> 
         weights = write_word_model(tmp_path / "model", random_options(), rng)
         start = load_checkpoint(weights, vocab=weights.parent / "vocab.txt")
     options = replace(OPTIONS, softmax_epochs=0.2)
-    found = finetune(
+    report = finetune(
         start, [str(domain)], tmp_path / "out", prepare=PREPARE, options=options, device="cpu"
     )
-    assert found.before is not None
-    assert found.after is not None
-    assert found.after < found.before
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after < report.before
     elmo = Elmo.from_pretrained(tmp_path / "out" / "model", device="cpu")
     assert elmo.config.text == start.config.text
     assert elmo.encode_tokens([["a", "b"]])[0].shape == (2, elmo.dim)
 
 
-def test_carry_over_leaves_the_rest_alone() -> None:
+def test_carry_over_changes_no_other_rows() -> None:
     old = Softmax({"weight": torch.ones(2, 3), "bias": torch.ones(2)}, ("a", "b"))
     new = Softmax({"weight": torch.zeros(3, 3), "bias": torch.zeros(3)}, ("b", "c", "a"))
     carried, number = carry_over(old, new)
@@ -252,13 +260,13 @@ def test_carry_over_leaves_the_rest_alone() -> None:
     np.testing.assert_array_equal(carried.tensors["weight"].sum(1), [3.0, 0.0, 3.0])
 
 
-def test_interrupted_fine_tuning_goes_on(model: Path, domain: Path, tmp_path: Path) -> None:
+def test_interrupted_fine_tuning_is_resumed(model: Path, domain: Path, tmp_path: Path) -> None:
     checkpoint, options = load_checkpoint(model), replace(OPTIONS, epochs=0.4)
-    said: list[str] = []
+    messages: list[str] = []
 
     def run(out: Path, resume: bool, stop_at: str | None) -> Checkpoint:
         def log(message: str) -> None:
-            said.append(message)
+            messages.append(message)
             if stop_at is not None and message.startswith(stop_at):
                 raise KeyboardInterrupt
 
@@ -270,16 +278,16 @@ def test_interrupted_fine_tuning_goes_on(model: Path, domain: Path, tmp_path: Pa
 
     whole = run(tmp_path / "whole", False, None)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", False, "step 60/")  # a checkpoint lies behind it
+        run(tmp_path / "cut", False, "step 60/")  # after a checkpoint
     assert not (tmp_path / "cut" / "model").exists()
     resumed = run(tmp_path / "cut", True, None)
-    assert any(message.startswith("resuming from") for message in said)
+    assert any(message.startswith("resuming from") for message in messages)
     for name, tensor in whole.tensors.items():
         assert torch.equal(tensor, resumed.tensors[name]), name
 
 
-class Asked:
-    """A call that can be varied, and that ends when the text is prepared."""
+class Call:
+    """A call of `finetune` that can be varied, and that stops when the text is prepared."""
 
     def __init__(self, model: Checkpoint, domain: Path, out: Path) -> None:
         self.out = out
@@ -297,13 +305,15 @@ class Asked:
         finetune(**{**self._usual, **changes}, out=self.out, resume=resume, device="cpu", log=log)
 
 
-def test_going_on_with_something_else_is_refused(model: Path, domain: Path, tmp_path: Path) -> None:
+def test_resuming_with_other_arguments_is_refused(
+    model: Path, domain: Path, tmp_path: Path
+) -> None:
     start = load_checkpoint(model)
-    asked = Asked(start, domain, tmp_path / "out")
+    call = Call(start, domain, tmp_path / "out")
     with pytest.raises(KeyboardInterrupt):
-        asked.again(resume=False)
-    with pytest.raises(KeyboardInterrupt):  # the very same is fine
-        asked.again()
+        call.again(resume=False)
+    with pytest.raises(KeyboardInterrupt):  # the same arguments
+        call.again()
     name = min(start.tensors)
     other = {**start.tensors, name: start.tensors[name] + 1e-3}
     assert start.softmax is not None
@@ -318,27 +328,27 @@ def test_going_on_with_something_else_is_refused(model: Path, domain: Path, tmp_
     }
     for names, change in changes.items():
         with pytest.raises(ElmoxError, match=rf"out was started with other values of {names}: "):
-            asked.again(**change)
+            call.again(**change)
 
 
 def test_a_directory_is_taken_when_the_text_is_prepared(
     model: Path, domain: Path, tmp_path: Path
 ) -> None:
-    """A mistake in the names of the text does not spoil the directory; others are left alone."""
+    """A wrong file name does not use up the directory; other directories are not touched."""
     start = load_checkpoint(model)
-    asked = Asked(start, domain, tmp_path / "out")
+    call = Call(start, domain, tmp_path / "out")
     with pytest.raises(ElmoxError, match=r"gone\.txt"):
-        asked.again(resume=False, texts=[str(tmp_path / "gone.txt")])
+        call.again(resume=False, texts=[str(tmp_path / "gone.txt")])
     with pytest.raises(KeyboardInterrupt):
-        asked.again(resume=False)
+        call.again(resume=False)
     with pytest.raises(ElmoxError, match="holds a run already: continue it with resume=True"):
-        asked.again(resume=False)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").touch()
+        call.again(resume=False)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").touch()
     for resume in (False, True):
-        with pytest.raises(ElmoxError, match="mine exists already: choose another directory"):
-            Asked(start, domain, tmp_path / "mine").again(resume=resume)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+        with pytest.raises(ElmoxError, match="thesis exists already: choose another directory"):
+            Call(start, domain, tmp_path / "thesis").again(resume=resume)
+    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.txt"]
 
 
 def test_text_of_one_document(
@@ -363,7 +373,7 @@ def test_bad_options(name: str) -> None:
             FinetuneOptions(**values)
 
 
-def test_bad_options_are_noticed_at_once(
+def test_bad_options_are_refused_before_any_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -380,17 +390,17 @@ def test_bad_options_are_noticed_at_once(
 def test_weights_are_in_memory_once(
     new_vocab: bool, model: Path, domain: Path, tmp_path: Path
 ) -> None:
-    """While everything is in training, what came before is gone."""
-    gc.collect()  # what tests before this one left behind in circles
-    others = [type(thing) for thing in gc.get_objects()]
+    """The model to start from is released while everything is in training."""
+    gc.collect()  # reference cycles of earlier tests
+    others = [type(item) for item in gc.get_objects()]
     held = [load_checkpoint(model)]
-    given = weakref.ref(held[0])
+    start = weakref.ref(held[0])
     alive: list[list[type]] = []
 
     def log(message: str) -> None:
         if message.startswith("step "):
-            alive.append([type(thing) for thing in gc.get_objects()])
-            assert given() is None
+            alive.append([type(item) for item in gc.get_objects()])
+            assert start() is None
 
     finetune(
         held.pop(),
@@ -402,9 +412,9 @@ def test_weights_are_in_memory_once(
         log=log,
     )
     assert alive
-    for found in alive:
-        assert found.count(Trainer) == others.count(Trainer) + 1
-        assert found.count(Optimizer) == others.count(Optimizer) + 1
+    for types in alive:
+        assert types.count(Trainer) == others.count(Trainer) + 1
+        assert types.count(Optimizer) == others.count(Optimizer) + 1
 
 
 def test_several_processes_are_refused(

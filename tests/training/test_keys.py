@@ -1,4 +1,4 @@
-"""Seeds from keys: apart for different keys, the same for ever for the same one."""
+"""Seeds from keys: unrelated for different keys, always the same for one key."""
 
 import itertools
 

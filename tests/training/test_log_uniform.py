@@ -12,7 +12,7 @@ from elmox.training.log_uniform import Candidates, LogUniformSampler
 
 Floats = npt.NDArray[np.float64]
 
-FAR = 5.0  # standard deviations that chance does not reach
+FAR = 5.0  # standard deviations that random results do not reach
 
 
 def word_probabilities(num_words: int) -> Floats:
@@ -28,12 +28,12 @@ def draws(sampler: LogUniformSampler, number: int, seed: int = 3) -> list[Candid
 def draw_one_by_one(
     probabilities: Floats, num_samples: int, rng: np.random.Generator
 ) -> tuple[set[int], int]:
-    """The definition, word for word."""
-    found: set[int] = set()
+    """Draw as in the definition, word by word."""
+    drawn: set[int] = set()
     for tries, word in enumerate(rng.choice(len(probabilities), 20_000, p=probabilities), 1):
-        found.add(int(word))
-        if len(found) == num_samples:
-            return found, tries
+        drawn.add(int(word))
+        if len(drawn) == num_samples:
+            return drawn, tries
     raise AssertionError("20,000 draws were too few")
 
 
@@ -48,19 +48,19 @@ def assert_fits(counts: Floats, expected: Floats) -> None:
 
 def test_the_probabilities() -> None:
     sampler = LogUniformSampler(1000, 10)
-    found = sampler.probability(torch.arange(1000)).numpy()
-    np.testing.assert_allclose(found, word_probabilities(1000), rtol=1e-12)
-    assert abs(found.sum() - 1) < 1e-12
+    probabilities = sampler.probability(torch.arange(1000)).numpy()
+    np.testing.assert_allclose(probabilities, word_probabilities(1000), rtol=1e-12)
+    assert abs(probabilities.sum() - 1) < 1e-12
 
 
 def test_the_first_draw_follows_the_probabilities() -> None:
-    found = draws(LogUniformSampler(40, 1), 10_000)
-    assert all(drawn.tries == 1 for drawn in found)
-    counts = np.bincount([int(drawn.ids) for drawn in found], minlength=40)
+    singles = draws(LogUniformSampler(40, 1), 10_000)
+    assert all(drawn.tries == 1 for drawn in singles)
+    counts = np.bincount([int(drawn.ids) for drawn in singles], minlength=40)
     assert_fits(counts.astype(float), 10_000 * word_probabilities(40))
 
 
-def test_two_candidates_and_their_tries_follow_the_exact_joint_distribution() -> None:
+def test_two_candidates_and_reference_tries_follow_the_exact_joint_distribution() -> None:
     """Words i and j after k tries: k - 1 times i and then j, or the other way round."""
     num_words, number, longest = 5, 20_000, 6
     p = word_probabilities(num_words)
@@ -90,21 +90,23 @@ def test_many_candidates_are_those_of_drawing_one_by_one() -> None:
     num_words, num_samples, number = 200, 50, 3000
     rng = np.random.default_rng(0)
     p = word_probabilities(num_words)
-    theirs = [draw_one_by_one(p, num_samples, rng) for _ in range(number)]
+    reference = [draw_one_by_one(p, num_samples, rng) for _ in range(number)]
     ours = draws(LogUniformSampler(num_words, num_samples), number)
 
-    their_tries = np.array([tries for _, tries in theirs], dtype=float)
+    reference_tries = np.array([tries for _, tries in reference], dtype=float)
     our_tries = np.array([float(drawn.tries) for drawn in ours])
-    error = math.sqrt((their_tries.var() + our_tries.var()) / number)
-    assert abs(their_tries.mean() - our_tries.mean()) < FAR * error
+    error = math.sqrt((reference_tries.var() + our_tries.var()) / number)
+    assert abs(reference_tries.mean() - our_tries.mean()) < FAR * error
     # The error of a normal variable's log standard deviation is 1 / sqrt(2 n).
-    assert abs(math.log(their_tries.std() / our_tries.std())) < FAR / math.sqrt(number)
+    assert abs(math.log(reference_tries.std() / our_tries.std())) < FAR / math.sqrt(number)
 
-    their_share = np.bincount([w for ids, _ in theirs for w in ids], minlength=num_words) / number
+    reference_share = (
+        np.bincount([w for ids, _ in reference for w in ids], minlength=num_words) / number
+    )
     our_share = np.bincount(torch.cat([d.ids for d in ours]), minlength=num_words) / number
-    share = (their_share + our_share) / 2
+    share = (reference_share + our_share) / 2
     error_of_each = np.sqrt(2 * share * (1 - share) / number)
-    assert (np.abs(their_share - our_share) <= FAR * error_of_each).all()
+    assert (np.abs(reference_share - our_share) <= FAR * error_of_each).all()
 
 
 @pytest.mark.parametrize(("num_words", "num_samples"), [(2, 1), (1000, 999), (793_471, 8192)])
@@ -126,9 +128,9 @@ def test_candidates_are_distinct_words(num_words: int, num_samples: int) -> None
 def test_expected_counts() -> None:
     sampler = LogUniformSampler(50, 10)
     expected = 1 - (1 - word_probabilities(50)) ** 17
-    found = sampler.log_expected(torch.arange(50), torch.tensor(17.0, dtype=torch.float64))
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found, np.log(expected), rtol=1e-6)
+    logs = sampler.log_expected(torch.arange(50), torch.tensor(17.0, dtype=torch.float64))
+    assert logs.dtype == torch.float32
+    np.testing.assert_allclose(logs, np.log(expected), rtol=1e-6)
 
 
 def test_expected_counts_of_rare_words_are_exact() -> None:
@@ -140,7 +142,7 @@ def test_expected_counts_of_rare_words_are_exact() -> None:
 
 
 @pytest.mark.parametrize("num_words", [1, 2, 77])
-def test_with_as_many_samples_as_words_all_are_taken(num_words: int) -> None:
+def test_with_as_many_samples_as_words_all_are_returned(num_words: int) -> None:
     sampler = LogUniformSampler(num_words, num_words)
     ids, tries = sampler.draw(1, 2, 0, "cpu")
     assert ids.tolist() == list(range(num_words))
@@ -163,14 +165,14 @@ def test_draws_at_once_are_those_of_each_step_and_direction() -> None:
     sampler = LogUniformSampler(5000, 100)
     ids, tries = sampler.draw_all(1, [3, 4, 9], [0, 1], "cpu")
     assert ids.shape == (3, 2, 100)
-    for place, step in enumerate((3, 4, 9)):
+    for i, step in enumerate((3, 4, 9)):
         for direction in (0, 1):
             alone = sampler.draw(1, step, direction, "cpu")
-            assert torch.equal(ids[place, direction], alone.ids)
-            assert tries[place, direction] == alone.tries
+            assert torch.equal(ids[i, direction], alone.ids)
+            assert tries[i, direction] == alone.tries
 
 
-def test_a_draw_leaves_the_global_generator_alone() -> None:
+def test_a_draw_does_not_use_the_global_generator() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -190,18 +192,18 @@ def test_on_a_gpu_without_waiting_for_it() -> None:
     sampler.draw(0, 0, 0, "cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = [sampler.draw(3, step, 0, "cuda") for step in range(5000)]
-        for drawn in found[:10]:
+        on_gpu = [sampler.draw(3, step, 0, "cuda") for step in range(5000)]
+        for drawn in on_gpu[:10]:
             sampler.log_expected(drawn.ids, drawn.tries)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    theirs = draws(sampler, 5000)
+    on_cpu = draws(sampler, 5000)
     shares = [
         torch.cat([d.ids for d in side]).bincount(minlength=40).double().cpu() / 5000
-        for side in (found, theirs)
+        for side in (on_gpu, on_cpu)
     ]
     share = (shares[0] + shares[1]) / 2
     assert ((shares[0] - shares[1]).abs() <= FAR * (2 * share * (1 - share) / 5000).sqrt()).all()
-    tries = [torch.stack([d.tries for d in side]).cpu() for side in (found, theirs)]
+    tries = [torch.stack([d.tries for d in side]).cpu() for side in (on_gpu, on_cpu)]
     error = math.sqrt(float(tries[0].var() + tries[1].var()) / 5000)
     assert abs(tries[0].mean() - tries[1].mean()) < FAR * error

@@ -35,7 +35,7 @@ def _inputs(num_directions: int, steps: int, rows: int, seed: int = 0) -> Tensor
 
 
 def _state(config: ElmoConfig, rows: int, dtype: torch.dtype) -> LstmState:
-    """Not zero: carried from somewhere."""
+    """Return a state that is not zero, as if carried on."""
     state = zero_state(config.lstm, rows, torch.device("cpu"), dtype)
     generator = torch.Generator().manual_seed(7)
     return LstmState(
@@ -66,7 +66,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_equals_the_reference(config: ElmoConfig) -> None:
-    """One row at a time through `BiLm.forward`, the readable way."""
+    """Against `BiLm.forward`, one row at a time."""
     bilm, network = _network(config)
     directions, steps, rows = config.lstm.num_directions, 6, 3
     # The reference reads one text in both directions, so the backward stream is its mirror.
@@ -86,7 +86,7 @@ def test_equals_the_reference(config: ElmoConfig) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_gradients_agree_with_finite_differences(config: ElmoConfig) -> None:
-    """Of the whole model, with dropout, in float64: every parameter, a few entries of each."""
+    """The whole model with dropout in float64: a few entries of every parameter."""
     bilm, network = _network(config, dropout=0.3)
     directions = config.lstm.num_directions
     inputs, targets = _inputs(directions, 4, 3), _inputs(directions, 4, 3, seed=5)
@@ -115,16 +115,16 @@ def _check(
     flat, step = parameter.detach().view(-1), 1e-6
     largest = grad.abs().view(-1).topk(min(3, flat.numel())).indices
     others = torch.randint(flat.numel(), (3,), generator=generator)
-    for place in torch.cat([largest, others]).tolist():
-        before = flat[place].item()
+    for i in torch.cat([largest, others]).tolist():
+        before = flat[i].item()
         values = []
         for shift in (step, -step):
-            flat[place] = before + shift
+            flat[i] = before + shift
             with torch.no_grad():
                 values.append(loss().item())
-        flat[place] = before
+        flat[i] = before
         slope = (values[0] - values[1]) / (2 * step)
-        assert grad.view(-1)[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-6), name
+        assert grad.view(-1)[i].item() == pytest.approx(slope, rel=1e-5, abs=1e-6), name
 
 
 def test_carried_state_equals_one_long_pass() -> None:
@@ -144,14 +144,14 @@ def test_carried_state_equals_one_long_pass() -> None:
 
 
 def test_dropout_follows_the_global_row() -> None:
-    """Rows computed apart are dropped as they are together, and every step drops anew."""
+    """Rows have the same dropout alone as together, and another one at every step."""
     _, network = _network(CONFIG, dropout=0.5)
     inputs, state = _inputs(2, 6, 4), _state(CONFIG, 4, torch.float64)
     rows = torch.arange(4)
     whole, _, _ = network(_table(CONFIG), inputs, state, rows, [1, 2, 3])
-    for own in (rows[:1], rows[1:]):
-        part, _, _ = network(_table(CONFIG), inputs[:, :, own], state.rows(own), own, [1, 2, 3])
-        torch.testing.assert_close(part, whole[:, :, own], rtol=0, atol=1e-12)
+    for some in (rows[:1], rows[1:]):
+        part, _, _ = network(_table(CONFIG), inputs[:, :, some], state.rows(some), some, [1, 2, 3])
+        torch.testing.assert_close(part, whole[:, :, some], rtol=0, atol=1e-12)
     other, _, _ = network(_table(CONFIG), inputs, state, rows, [4, 5, 6])
     assert (other != whole).any()
 
@@ -176,12 +176,12 @@ def test_bfloat16_is_close() -> None:
 
 
 def test_gradients_are_the_same_to_the_last_bit_with_several_threads() -> None:
-    """Exact resuming stands on it: many tokens of few words, whose gradients threads must sum."""
+    """Exact resuming depends on it: threads must sum the gradients of many tokens of few words."""
     lstm = replace(CONFIG.lstm, projection_dim=64)
     bilm = random_bilm(replace(CONFIG, lstm=lstm), seed=1).requires_grad_(True)
     network = TrainingNetwork(bilm, 0.1, torch.float32)
     inputs, state = _inputs(2, 20, 64), _state(bilm.config, 64, torch.float32)
-    found = []
+    runs = []
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -190,10 +190,10 @@ def test_gradients_are_the_same_to_the_last_bit_with_several_threads() -> None:
             top, _, _ = network(_table(CONFIG), inputs, state, torch.arange(64), [1, 2, 3])
             torch.autograd.backward(top.square().sum())
             grads = {name: p.grad for name, p in bilm.named_parameters()}
-            found.append({name: grad for name, grad in grads.items() if grad is not None})
+            runs.append({name: grad for name, grad in grads.items() if grad is not None})
     finally:
         torch.set_num_threads(threads)
-    assert len(found[0]) == len(list(bilm.parameters()))
-    for gradients in found[1:]:
+    assert len(runs[0]) == len(list(bilm.parameters()))
+    for gradients in runs[1:]:
         for name, gradient in gradients.items():
-            assert torch.equal(gradient, found[0][name]), name
+            assert torch.equal(gradient, runs[0][name]), name

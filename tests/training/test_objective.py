@@ -26,27 +26,27 @@ def sampled(softmax: FullSoftmax) -> SampledObjective:
 
 
 def positions(num: int) -> tuple[Tensor, Tensor]:
-    """Hidden vectors and targets of two directions; words 20 and above are never targets."""
+    """Return hidden vectors and targets of two directions; words from 20 on are never targets."""
     rng = torch.Generator().manual_seed(2)
     hidden = torch.randn(2, num, DIM, dtype=torch.float64, generator=rng)
     return hidden, torch.randint(20, (2, num), generator=rng)
 
 
 def one_step(
-    own: SampledObjective, step: int, num_pieces: int = 1
+    objective: SampledObjective, step: int, num_pieces: int = 1
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """The loss, and the gradients of the hidden vectors and of all rows."""
+    """Return the loss, and the gradients of the hidden vectors and of all rows."""
     hidden, targets = positions(8)
     hidden.requires_grad_()
-    own.begin(step, targets)
+    objective.begin(step, targets)
     losses = []
     split = (tensor.tensor_split(num_pieces, 1) for tensor in (hidden, targets))
-    for some, wanted in zip(*split, strict=True):
-        losses.append(own.loss(some, wanted))
+    for inputs, words in zip(*split, strict=True):
+        losses.append(objective.loss(inputs, words))
         torch.autograd.backward(losses[-1])
     assert hidden.grad is not None
     whole = {}
-    for name, gradient in own.gradients().items():
+    for name, gradient in objective.gradients().items():
         assert gradient.rows is not None
         assert (gradient.rows.diff() > 0).all()
         whole[name] = gradient.values.new_zeros(NUM_WORDS, *gradient.values.shape[1:])
@@ -55,7 +55,7 @@ def one_step(
 
 
 @pytest.mark.parametrize("num_pieces", [1, 3])
-def test_the_touched_rows_are_all_that_matter(softmax: FullSoftmax, num_pieces: int) -> None:
+def test_only_the_touched_rows_matter(softmax: FullSoftmax, num_pieces: int) -> None:
     loss, of_hidden, of_rows = one_step(sampled(softmax), 7, num_pieces)
     sampler = LogUniformSampler(NUM_WORDS, NUM_SAMPLES)
     drawn = [sampler.draw(SEED, 7, direction, "cpu") for direction in range(2)]
@@ -80,10 +80,10 @@ def test_the_touched_rows_are_all_that_matter(softmax: FullSoftmax, num_pieces: 
 def test_candidates_do_not_depend_on_where_a_run_was_resumed(
     softmax: FullSoftmax, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor on how many steps are drawn together."""
+    """They do not depend on the number of steps that are drawn together, either."""
     alone = [one_step(sampled(softmax), step)[0] for step in range(7)]
     assert len({float(loss) for loss in alone}) == 7
     monkeypatch.setattr(objective, "STEPS_AT_ONCE", {"cpu": 3})
-    own = sampled(softmax)
-    assert [one_step(own, step)[0] for step in range(7)] == alone
+    loss = sampled(softmax)
+    assert [one_step(loss, step)[0] for step in range(7)] == alone
     assert [one_step(sampled(softmax), step)[0] for step in range(7)] == alone

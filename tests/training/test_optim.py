@@ -1,4 +1,4 @@
-"""Optimizers against torch's own, the schedule, clipping, and updates of single rows."""
+"""Optimizers against those of torch, schedules, clipping, and updates of single rows."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 def _update(
     optimizer: Optimizer, gradients: Mapping[str, Gradient], number: int, skip: bool = False
 ) -> None:
-    """A step of rate 0.1."""
+    """Do a step with learning rate 0.1."""
     norm = global_norm(gradient.values for gradient in gradients.values())
     optimizer.step(gradients, 0.1, number, norm, torch.full_like(norm, float(skip)))
 
@@ -31,36 +31,36 @@ def _recipe(name: str, clip_norm: float = 0.0) -> OptimRecipe:
 
 
 def _train(optimizer_name: str, num_steps: int, clip_norm: float) -> tuple[Tensor, Tensor]:
-    """The same gradients through ours and torch's; returns both results."""
+    """Return the results of our optimizer and of torch's with the same gradients."""
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(5, 3, generator=generator)
-    mine = start.clone()
-    optimizer = Optimizer(_recipe(optimizer_name, clip_norm), {"w": mine})
-    theirs = torch.nn.Parameter(start.clone())
+    weight = start.clone()
+    optimizer = Optimizer(_recipe(optimizer_name, clip_norm), {"w": weight})
+    expected = torch.nn.Parameter(start.clone())
     peer: torch.optim.Optimizer
     if optimizer_name == "adagrad":
-        peer = torch.optim.Adagrad([theirs], lr=0.1, initial_accumulator_value=1.0, eps=0.0)
+        peer = torch.optim.Adagrad([expected], lr=0.1, initial_accumulator_value=1.0, eps=0.0)
     else:
-        peer = torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.01)
+        peer = torch.optim.AdamW([expected], lr=0.1, weight_decay=0.01)
     for step in range(num_steps):
         gradient = torch.randn(5, 3, generator=generator)
-        theirs.grad = gradient.clone()
+        expected.grad = gradient.clone()
         if clip_norm:
-            torch.nn.utils.clip_grad_norm_([theirs], clip_norm)
+            torch.nn.utils.clip_grad_norm_([expected], clip_norm)
         peer.step()
         _update(optimizer, {"w": Gradient(gradient)}, step)
-    return mine, theirs.detach()
+    return weight, expected.detach()
 
 
 @pytest.mark.parametrize("clip_norm", [0.0, 0.5, 1e6])
 @pytest.mark.parametrize("name", ["adagrad", "adamw"])
 def test_equals_torch(name: str, clip_norm: float) -> None:
-    mine, theirs = _train(name, 10, clip_norm)
-    torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    weight, expected = _train(name, 10, clip_norm)
+    torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["adagrad", "adamw"])
-def test_touched_rows_move_as_a_matrix_of_their_own(name: str) -> None:
+def test_touched_rows_are_updated_like_a_separate_matrix(name: str) -> None:
     generator = torch.Generator().manual_seed(1)
     recipe = _recipe(name)
     whole = torch.randn(6, 3, generator=generator)
@@ -75,8 +75,8 @@ def test_touched_rows_move_as_a_matrix_of_their_own(name: str) -> None:
     assert torch.equal(whole[[0, 2, 3, 5]], untouched)
 
 
-def test_adagrad_leaves_rows_without_gradient_alone_also_when_updated_whole() -> None:
-    """So that updating touched rows only is exactly the published optimizer."""
+def test_adagrad_does_not_change_rows_without_gradient() -> None:
+    """Therefore updating only the touched rows is exactly the published optimizer."""
     recipe = _recipe("adagrad")
     start = torch.randn(4, 2)
     whole, rows = start.clone(), start.clone()
@@ -98,26 +98,26 @@ def test_adagrad_leaves_rows_without_gradient_alone_also_when_updated_whole() ->
 def test_a_skipped_update_changes_nothing(name: str, rows: list[int] | None, device: str) -> None:
     weight = torch.randn(4, 3, device=device)
     optimizer = Optimizer(_recipe(name, 0.5), {"w": weight})
-    places = None if rows is None else torch.tensor(rows, device=device)
+    indices = None if rows is None else torch.tensor(rows, device=device)
     values = torch.randn(4 if rows is None else len(rows), 3, device=device)
-    _update(optimizer, {"w": Gradient(values.clone(), places)}, 0)
+    _update(optimizer, {"w": Gradient(values.clone(), indices)}, 0)
     before = [weight.clone(), *(slot.clone() for slot in optimizer.slots["w"].values())]
-    _update(optimizer, {"w": Gradient(values * torch.nan, places)}, 1, skip=True)
+    _update(optimizer, {"w": Gradient(values * torch.nan, indices)}, 1, skip=True)
     after = [weight, *optimizer.slots["w"].values()]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-    _update(optimizer, {"w": Gradient(values.clone(), places)}, 1)
+    _update(optimizer, {"w": Gradient(values.clone(), indices)}, 1)
     assert not torch.equal(weight, before[0])
 
 
 @needs_gpu
 @pytest.mark.parametrize("clip_norm", [0.0, 0.5])
 @pytest.mark.parametrize("name", ["adagrad", "adamw"])
-def test_a_gpu_moves_arrays_as_a_cpu_does(name: str, clip_norm: float) -> None:
+def test_a_gpu_updates_arrays_like_a_cpu(name: str, clip_norm: float) -> None:
     generator = torch.Generator().manual_seed(2)
     shapes = {"rows": (90, 48), "wide": (40, 2000), "bias": (90,), "odd": (7, 5, 3), "all": (3000,)}
     start = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
-    mine = {name: array.clone().cuda() for name, array in start.items()}
-    by_gpu, by_cpu = (Optimizer(_recipe(name, clip_norm), arrays) for arrays in (mine, start))
+    on_gpu = {name: array.clone().cuda() for name, array in start.items()}
+    by_gpu, by_cpu = (Optimizer(_recipe(name, clip_norm), arrays) for arrays in (on_gpu, start))
     for step in range(4):
         gradients = {}
         for array in shapes:
@@ -130,12 +130,12 @@ def test_a_gpu_moves_arrays_as_a_cpu_does(name: str, clip_norm: float) -> None:
             array: Gradient(g.values.cuda(), None if g.rows is None else g.rows.cuda())
             for array, g in gradients.items()
         }
-        versions = {array: tensor._version for array, tensor in mine.items()}
+        versions = {array: tensor._version for array, tensor in on_gpu.items()}
         _update(by_cpu, gradients, step)
         _update(by_gpu, there, step)
-        assert all(mine[array]._version > versions[array] for array in shapes)
+        assert all(on_gpu[array]._version > versions[array] for array in shapes)
     for array in shapes:
-        torch.testing.assert_close(mine[array].cpu(), start[array], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(on_gpu[array].cpu(), start[array], rtol=1e-5, atol=1e-6)
         for slot, tensor in by_cpu.slots[array].items():
             other = by_gpu.slots[array][slot].cpu()
             torch.testing.assert_close(other, tensor, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Plans: counted exactly, measured really, computed by the formula shown."""
+"""Plans: exact counts, real measurements, the formula for several devices."""
 
 import json
 from dataclasses import replace
@@ -17,21 +17,25 @@ from elmox.training.plan import Plan, plan
 def test_plan(tmp_path: Path) -> None:
     corpus = small_corpus(tmp_path)
     recipe = tiny_recipe(corpus, train={"max_steps": 40})
-    found = plan(recipe, device="cpu", seconds=0.2)
+    estimate = plan(recipe, device="cpu", seconds=0.2)
     lstm = 2 * 2 * (24 * 4 * (12 + 12 + 1) + 12 * 24)
     encoder = 262 * 16 + 8 * (1 + 2 + 3) * 16 + 24 + 2 * (24 * 24 + 24) + 24 * 12 + 12
-    assert found.num_body == lstm + encoder
-    assert found.num_softmax == corpus.vocab_size * 13
+    assert estimate.num_body == lstm + encoder
+    assert estimate.num_softmax == corpus.vocab_size * 13
     # Weights and AdamW's two arrays; gradients are what is exchanged.
-    stored = 4 * 3 * (found.num_body + found.num_softmax)
-    assert found.weight_bytes == stored + found.exchanged_bytes
-    assert found.activation_bytes == 80 * 2 * 2 * 4 * (4 * 24 + 3 * 12 + 24)
-    assert found.num_steps == 40
-    assert found.tokens_per_second == pytest.approx(80 / found.step_seconds)
-    assert found.total_seconds == pytest.approx(40 * found.step_seconds)
+    stored = 4 * 3 * (estimate.num_body + estimate.num_softmax)
+    assert estimate.weight_bytes == stored + estimate.exchanged_bytes
+    assert estimate.activation_bytes == 80 * 2 * 2 * 4 * (4 * 24 + 3 * 12 + 24)
+    assert estimate.num_steps == 40
+    assert estimate.tokens_per_second == pytest.approx(80 / estimate.step_seconds)
+    assert estimate.total_seconds == pytest.approx(40 * estimate.step_seconds)
     # Sampled softmax exchanges the body and the touched rows: at most samples and targets.
-    assert 4 * found.num_body < found.exchanged_bytes <= 4 * (found.num_body + 13 * (2 * 64 + 160))
-    slow = replace(found, step_seconds=1.0, exchanged_bytes=10**9, num_steps=10)
+    assert (
+        4 * estimate.num_body
+        < estimate.exchanged_bytes
+        <= 4 * (estimate.num_body + 13 * (2 * 64 + 160))
+    )
+    slow = replace(estimate, step_seconds=1.0, exchanged_bytes=10**9, num_steps=10)
     assert slow.seconds_on(1, 1e9) == pytest.approx(10.0)
     assert slow.seconds_on(4, 1e9) == pytest.approx(10 * (0.25 + 1.5))
 
@@ -45,13 +49,13 @@ def test_memory_of_other_recipes(tmp_path: Path) -> None:
     # All of a full softmax has gradients; Adagrad has one array.
     full = planned(softmax={"loss": "full"}, optim={"name": "adagrad"})
     assert full.weight_bytes == 4 * 3 * (full.num_body + full.num_softmax)
-    # A frozen body is there, and that is all.
+    # A frozen body has neither gradients nor optimizer state.
     frozen = planned(train={"freeze": "body"})
     weights = 4 * (frozen.num_body + frozen.num_softmax)
     assert frozen.weight_bytes == weights + 4 * 2 * frozen.num_softmax + frozen.exchanged_bytes
     assert frozen.exchanged_bytes <= 4 * 13 * (2 * 64 + 160)
     assert frozen.activation_bytes == full.activation_bytes / 2  # one layer at a time
-    # Half the bytes, but for the cells.
+    # Half the bytes, except for the cells.
     low = planned(train={"precision": "bfloat16", "accumulate": 2})
     assert low.activation_bytes == 40 * 2 * 2 * (2 * (4 * 24 + 3 * 12) + 4 * 24)
 

@@ -1,4 +1,4 @@
-"""Text that a process of its own reads ahead."""
+"""Text that a separate process reads ahead."""
 
 import multiprocessing
 import os
@@ -35,11 +35,11 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
 
 
 def test_it_is_the_same_text(rows: Rows) -> None:
-    found = list(batches_from_process(rows, 3, 8, PIECES))
+    steps = list(batches_from_process(rows, 3, 8, PIECES))
     expected = list(rows.batches(3, 8, PIECES))
-    assert len(found) == len(expected) == 5
-    for ours, theirs in zip(found, expected, strict=True):
-        for a, b in zip(ours, theirs, strict=True):
+    assert len(steps) == len(expected) == 5
+    for batches, expected_batches in zip(steps, expected, strict=True):
+        for a, b in zip(batches, expected_batches, strict=True):
             assert a.table.spelling is not None
             assert b.table.spelling is not None
             pairs = (

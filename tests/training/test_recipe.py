@@ -1,4 +1,4 @@
-"""Recipes: what is read, what is changed, what is refused."""
+"""Recipes: reading, changing, refusing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_settings_override(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (["optim.lr=0"], "optim.lr is 0"),
         (["optim.lr=1e38"], "expected more than 0 and at most 1e"),
@@ -65,10 +65,10 @@ def test_settings_override(tmp_path: Path) -> None:
         (["optim.lr.x=1"], "expected a section"),
     ],
 )
-def test_bad_settings_are_named(settings: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_settings_are_named(settings: list[str], message: str, tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("[optim]\nlr = 0.5\n", encoding="utf-8")
-    with pytest.raises(ElmoxError, match=said.replace(".", r"\.")):
+    with pytest.raises(ElmoxError, match=message.replace(".", r"\.")):
         read_recipe(path, settings).model.config(10, "treebank")
 
 
@@ -84,7 +84,7 @@ def test_bad_files(tmp_path: Path) -> None:
         read_recipe(path)
 
 
-def test_differences_name_what_matters_only() -> None:
+def test_differences_name_only_settings_that_matter() -> None:
     recipe = recipe_from_dict({"data": {"dir": "x"}}, "test")
     assert recipe.differences(recipe) == []
     report = replace(recipe.report, log_every=1, save_every=7)
@@ -96,7 +96,7 @@ def test_differences_name_what_matters_only() -> None:
     cosine = replace(recipe, optim=replace(recipe.optim, schedule="cosine"))
     longer = replace(longer, optim=cosine.optim)
     assert cosine.differences(longer) == ["train.epochs", "train.max_steps"]
-    # A tuple and what TOML makes of it are the same.
+    # A tuple equals the list that TOML makes of it.
     filters = replace(recipe.model, char_cnn={"filters": ((1, 2), (3, 4))})
     lists = replace(recipe.model, char_cnn={"filters": [[1, 2], [3, 4]]})
     assert replace(recipe, model=filters).differences(replace(recipe, model=lists)) == []

@@ -1,4 +1,4 @@
-"""What a step reads: every position once an epoch, forward as it stands, backward reversed."""
+"""The text of a step: every position once per epoch, forward in order, backward reversed."""
 
 import threading
 from dataclasses import replace
@@ -46,7 +46,7 @@ def _rows(
 def _epoch(
     rows: Rows, num_rows: int, epoch: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What all rows read and predict in an epoch, in time: (D, time, rows) each."""
+    """Return inputs and targets of all rows in an epoch: (D, time, rows) each."""
     steps = range(epoch * rows.steps_per_epoch, (epoch + 1) * rows.steps_per_epoch)
     batches = [rows.read(step, np.arange(num_rows)) for step in steps]
     inputs = np.concatenate([batch.words[batch.inputs] for batch in batches], axis=1)
@@ -54,7 +54,7 @@ def _epoch(
 
 
 def _bigrams(corpus: Corpus, backward: bool) -> list[tuple[int, int]]:
-    """(read, predicted) of every position of the text, straight from the definition."""
+    """Return (input, target) of every position of the text, as defined."""
     stream = corpus.train.read(0, corpus.train.num_positions + 1).tolist()
     pairs = []
     sentence: list[int] = []
@@ -72,7 +72,7 @@ def _bigrams(corpus: Corpus, backward: bool) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("direction", [0, 1])
 def test_an_epoch_reads_every_position_once(corpus: Corpus, direction: int) -> None:
-    """With one row of one step nothing is left over."""
+    """With one row and one step, no position is left over."""
     rows = _rows(corpus, num_rows=1, num_steps=1)
     inputs, targets = _epoch(rows, 1)
     pairs = zip(
@@ -86,17 +86,17 @@ def test_the_backward_stream_is_the_reversed_text(corpus: Corpus) -> None:
     inputs, targets = _epoch(rows, 3)
     for row in range(3):
         forward, backward = targets[0, :, row], inputs[1, ::-1, row]
-        # The same segment: what forward predicts, backward reads, from the other end.
+        # The same segment: forward targets are backward inputs, from the other end.
         known = np.where(backward < corpus.vocab_size, backward, UNKNOWN_ID)
         np.testing.assert_array_equal(forward, known)
 
 
 @pytest.mark.parametrize("direction", [0, 1])
 def test_windows_follow_each_other(corpus: Corpus, direction: int) -> None:
-    """What is predicted at a step is read at the next, also from one window to the next."""
+    """The target of a step is the input of the next, also from one window to the next."""
     inputs, targets = _epoch(_rows(corpus, num_rows=4, num_steps=5), 4)
     read, predicted = inputs[direction, 1:], targets[direction, :-1]
-    boundary = (BEGIN_ID, END_ID)[1 - direction]  # what ends a sentence in this direction
+    boundary = (BEGIN_ID, END_ID)[1 - direction]  # the end of a sentence in this direction
     begins = (BEGIN_ID, END_ID)[direction]
     expected = np.where(read == begins, boundary, read)
     expected = np.where(expected < corpus.vocab_size, expected, UNKNOWN_ID)
@@ -118,7 +118,7 @@ def test_epochs_differ_and_repeat_by_seed(corpus: Corpus) -> None:
     np.testing.assert_array_equal(second, _epoch(again, 4, 1)[0])
 
 
-def test_processes_read_what_one_would(corpus: Corpus) -> None:
+def test_processes_together_read_what_one_reads(corpus: Corpus) -> None:
     rows = _rows(corpus, num_rows=5, num_steps=6)
     whole = rows.read(11, np.arange(5))
     for num in (1, 2, 3, 5):
@@ -140,7 +140,7 @@ def test_batches_come_in_order_and_in_pieces(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("text", ["word\n", "a b\n", "one\ntwo words\n"])
-def test_the_shortest_texts_go_round(text: str, tmp_path: Path) -> None:
+def test_the_shortest_texts_are_read_repeatedly(text: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(text, encoding="utf-8")
     options = PrepareOptions(tokenized=True, min_count=1)
     prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", options, num_workers=1)
@@ -161,17 +161,17 @@ def test_unidirectional(corpus: Corpus) -> None:
 def test_words_are_distinct_and_spelled(corpus: Corpus) -> None:
     batch = _rows(corpus, 4, 8).read(5, np.arange(4))
     read = batch.words[batch.inputs]
-    words, places = np.unique(read, return_inverse=True)
+    words, indices = np.unique(read, return_inverse=True)
     np.testing.assert_array_equal(batch.words, words)
-    np.testing.assert_array_equal(batch.inputs, places.reshape(read.shape))
+    np.testing.assert_array_equal(batch.inputs, indices.reshape(read.shape))
     spelling, expected = batch.table.spelling, corpus.lexicon.spell(words)
     assert spelling is not None
     np.testing.assert_array_equal(spelling.ids, expected.ids)
     np.testing.assert_array_equal(spelling.lengths, expected.lengths)
 
 
-def test_some_rows_begin_from_nothing(corpus: Corpus) -> None:
-    """As many as asked for, others at every step, and the same for any number of processes."""
+def test_some_rows_are_reset(corpus: Corpus) -> None:
+    """The set share, other rows at every step, the same for any number of processes."""
     rows = _rows(corpus, num_rows=50, num_steps=2, reset=0.2)
     kept = [rows.read(step, np.arange(50)).kept for step in range(40)]
     assert all(mask is not None for mask in kept)
@@ -185,7 +185,7 @@ def test_some_rows_begin_from_nothing(corpus: Corpus) -> None:
 
 
 def test_reset_rows_start_at_a_sentence(corpus: Corpus) -> None:
-    """In both directions; the other rows read what they would read anyway."""
+    """In both directions; the other rows are not affected."""
     plain = _rows(corpus, num_rows=50, num_steps=4, reset=0.3)
     aligned = _rows(corpus, num_rows=50, num_steps=4, reset=0.3, reset_at="sentence")
     for step in range(10):
@@ -204,8 +204,8 @@ def test_reset_rows_start_at_a_sentence(corpus: Corpus) -> None:
         )
 
 
-def test_what_is_to_be_prepared_is_prepared_ahead(corpus: Corpus) -> None:
-    """Every batch once, by the thread that reads."""
+def test_batches_are_prepared_ahead(corpus: Corpus) -> None:
+    """Every batch once, in the reading thread."""
     rows = _rows(corpus, num_rows=4, num_steps=6)
     pieces = [np.array([0, 1]), np.array([2, 3])]
     threads: list[int] = []

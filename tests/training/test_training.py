@@ -1,4 +1,4 @@
-"""Whole runs in this process: every loss and kind of model learns, stops, resumes and is kept."""
+"""Whole runs in this process: every loss and kind of model learns, stops, resumes, is saved."""
 
 import os
 import shutil
@@ -60,9 +60,9 @@ def test_every_kind_learns_and_can_be_used(
     outcome = train(recipe, tmp_path / "out", device="cpu")
     assert outcome.step == outcome.num_steps == 30
     name = "sampled_loss" if recipe.softmax.loss == "sampled" else "loss"
-    found = losses(tmp_path / "out", name)
-    assert len(found) == 30
-    assert np.mean(found[-5:]) < np.mean(found[:5]) - 0.5
+    reported = losses(tmp_path / "out", name)
+    assert len(reported) == 30
+    assert np.mean(reported[-5:]) < np.mean(reported[:5]) - 0.5
     measured = [line["perplexity"] for line in metrics(tmp_path / "out") if "perplexity" in line]
     assert len(measured) == 2
     assert outcome.best_perplexity == min(measured)
@@ -111,7 +111,7 @@ def test_pieces_change_nothing(corpus: Corpus, tmp_path: Path) -> None:
     np.testing.assert_allclose(losses(tmp_path / "pieces"), losses(tmp_path / "whole"), rtol=1e-4)
 
 
-def test_resuming_gives_the_very_same_losses(corpus: Corpus, tmp_path: Path) -> None:
+def test_resuming_gives_bit_identical_losses(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus)
     train(recipe, tmp_path / "whole", device="cpu")
     interrupted = tmp_path / "interrupted"
@@ -124,9 +124,11 @@ def test_resuming_gives_the_very_same_losses(corpus: Corpus, tmp_path: Path) -> 
     ]
     names = [path.name for path in checkpoints(interrupted / "checkpoints")]
     assert names == ["step-00000020", "step-00000030"]
-    mine = Elmo.from_pretrained(interrupted / "last", device="cpu").checkpoint().tensors
-    theirs = Elmo.from_pretrained(tmp_path / "whole" / "last", device="cpu").checkpoint().tensors
-    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    actual = Elmo.from_pretrained(interrupted / "last", device="cpu").checkpoint().tensors
+    expected_values = (
+        Elmo.from_pretrained(tmp_path / "whole" / "last", device="cpu").checkpoint().tensors
+    )
+    assert all(torch.equal(actual[name], expected_values[name]) for name in expected_values)
 
 
 class _Crash(Exception):
@@ -143,12 +145,12 @@ def _crash_after(steps: int, recipe: Recipe, out: Path) -> None:
 
 
 def _stop_at(steps: int, recipe: Recipe, out: Path) -> None:
-    """A signal while step number `steps` is computed."""
+    """Send a signal while step number `steps` is computed."""
 
     def log(message: str) -> None:
         if message.startswith(f"step {steps - 1}/"):
             os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGTERM)  # its launcher passed it on: still one wish
+            os.kill(os.getpid(), signal.SIGTERM)  # its launcher passed it on: still one signal
 
     outcome = train(recipe, out, device="cpu", log=log)
     assert outcome.signal == signal.SIGTERM
@@ -156,28 +158,28 @@ def _stop_at(steps: int, recipe: Recipe, out: Path) -> None:
 
 
 @pytest.mark.parametrize("steps", [14, 15, 30], ids=["any step", "evaluation", "last step"])
-def test_stopped_at_any_step_everything_is_made_up(
+def test_a_run_stopped_at_any_step_gives_the_same_reports(
     corpus: Corpus, tmp_path: Path, steps: int
 ) -> None:
-    """Evaluations too: the same reports in the same order, the same best model."""
+    """Evaluations included: the same reports in the same order, the same best model."""
     recipe = tiny_recipe(corpus)
     expected = train(recipe, tmp_path / "whole", device="cpu")
     _stop_at(steps, recipe, tmp_path / "stopped")
     outcome = train(recipe, tmp_path / "stopped", resume=True, device="cpu")
     assert outcome.best_perplexity == expected.best_perplexity
     assert outcome.perplexity == expected.perplexity
-    told = ("step", "sampled_loss", "perplexity", "lr")
-    mine, theirs = (
-        [[line.get(name) for name in told] for line in metrics(tmp_path / name)]
-        for name in ("stopped", "whole")
+    names = ("step", "sampled_loss", "perplexity", "lr")
+    actual, expected_values = (
+        [[line.get(name) for name in names] for line in metrics(tmp_path / folder)]
+        for folder in ("stopped", "whole")
     )
-    assert mine == theirs
+    assert actual == expected_values
     best = [load_checkpoint(tmp_path / name / "best").tensors for name in ("stopped", "whole")]
     assert all(torch.equal(best[0][name], best[1][name]) for name in best[1])
 
 
 def test_reports_over_several_steps_survive_a_crash(corpus: Corpus, tmp_path: Path) -> None:
-    """The mean since the last report, also where a checkpoint fell in between."""
+    """The mean since the last report, also with a checkpoint in between."""
     recipe = tiny_recipe(corpus, report={"log_every": 4, "save_every": 5})
     train(recipe, tmp_path / "whole", device="cpu")
     _crash_after(16, recipe, tmp_path / "crashed")
@@ -185,8 +187,8 @@ def test_reports_over_several_steps_survive_a_crash(corpus: Corpus, tmp_path: Pa
     assert losses(tmp_path / "crashed") == losses(tmp_path / "whole")
 
 
-def test_what_may_change_on_the_way(corpus: Corpus, tmp_path: Path) -> None:
-    """Pieces, and where the rate is constant, the length."""
+def test_settings_that_may_change_during_a_run(corpus: Corpus, tmp_path: Path) -> None:
+    """The number of pieces, and with a constant rate the length."""
     recipe = tiny_recipe(corpus)
     train(recipe, tmp_path / "whole", device="cpu")
     short = tiny_recipe(corpus, train={"max_steps": 12})
@@ -194,11 +196,11 @@ def test_what_may_change_on_the_way(corpus: Corpus, tmp_path: Path) -> None:
     longer = tiny_recipe(corpus, train={"accumulate": 2})
     outcome = train(longer, tmp_path / "out", resume=True, device="cpu")
     assert outcome.step == 30
-    mine = {
+    actual = {
         line["step"]: line["sampled_loss"] for line in metrics(tmp_path / "out") if "lr" in line
     }
-    theirs = losses(tmp_path / "whole")
-    np.testing.assert_allclose([mine[step + 1] for step in range(30)], theirs, rtol=1e-4)
+    expected_values = losses(tmp_path / "whole")
+    np.testing.assert_allclose([actual[step + 1] for step in range(30)], expected_values, rtol=1e-4)
     cosine = {"schedule": "cosine"}
     train(tiny_recipe(corpus, optim=cosine, train={"max_steps": 4}), tmp_path / "c", device="cpu")
     with pytest.raises(ElmoxError, match=r"train\.max_steps changed"):
@@ -206,7 +208,7 @@ def test_what_may_change_on_the_way(corpus: Corpus, tmp_path: Path) -> None:
 
 
 def test_a_run_may_change_its_length_before_the_decay(corpus: Corpus, tmp_path: Path) -> None:
-    """With the losses of a run that had this length from the start; not once the rate falls."""
+    """The losses are those of a run of this length; in the decay it is refused."""
     wsd = {"schedule": "wsd", "decay_steps": 6}
     train(tiny_recipe(corpus, optim=wsd), tmp_path / "whole", device="cpu")
     stable = {"schedule": "wsd", "decay_steps": 0}
@@ -220,7 +222,7 @@ def test_a_run_may_change_its_length_before_the_decay(corpus: Corpus, tmp_path: 
         train(longer, tmp_path / "out", resume=True, device="cpu")
 
 
-def test_resuming_never_starts_over_where_something_was(corpus: Corpus, tmp_path: Path) -> None:
+def test_resuming_never_starts_over_if_there_was_a_run(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")
     shutil.rmtree(tmp_path / "out" / "checkpoints")
@@ -232,13 +234,13 @@ def test_resuming_never_starts_over_where_something_was(corpus: Corpus, tmp_path
         train(recipe, tmp_path / "other", resume=True, device="cpu")
 
 
-def test_a_restart_goes_on_only_with_its_own_run(
+def test_a_restart_continues_only_its_own_run(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    train(recipe, tmp_path / "out", device="cpu")  # begun by the same parent
+    train(recipe, tmp_path / "out", device="cpu")  # started by the same parent
     (tmp_path / "out" / ".launch").write_text("another torchrun")
     with pytest.raises(ElmoxError, match="holds a run already: continue it with resume=True"):
         train(recipe, tmp_path / "out", device="cpu")
@@ -252,25 +254,25 @@ def test_a_restart_goes_on_only_with_its_own_run(
 
 
 @pytest.mark.parametrize("name", ["train-00000.npy", "counts.npy"])
-def test_a_corpus_that_was_tampered_with_is_noticed(name: str, tmp_path: Path) -> None:
+def test_a_changed_corpus_is_refused(name: str, tmp_path: Path) -> None:
     corpus = small_corpus(tmp_path)
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")
     content = bytearray((corpus.path / name).read_bytes())
     content[-8] ^= 1
     (corpus.path / name).write_bytes(content)
-    with pytest.raises(ElmoxError, match=f"{name} has changed since it was made"):
+    with pytest.raises(ElmoxError, match=f"{name} has another checksum than when it was made"):
         train(recipe, tmp_path / "out", resume=True, device="cpu")
-    with pytest.raises(ElmoxError, match=f"{name} has changed since it was made"):
+    with pytest.raises(ElmoxError, match=f"{name} has another checksum than when it was made"):
         train(recipe, tmp_path / "new", device="cpu")
     assert not (tmp_path / "new").exists()
-    with pytest.raises(ElmoxError, match=f"{name} has changed since it was made"):
+    with pytest.raises(ElmoxError, match=f"{name} has another checksum than when it was made"):
         plan(recipe, device="cpu")
     train(recipe, tmp_path / "new", device="cpu", verify=False)
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_kill_while_the_first_file_was_written(
+def test_a_kill_while_the_first_file_is_written(
     resume: bool, corpus: Corpus, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -285,7 +287,7 @@ def test_a_kill_while_the_first_file_was_written(
 
 
 def test_a_checkpoint_too_many_is_removed(corpus: Corpus, tmp_path: Path) -> None:
-    """Killed after it wrote the newest, before it removed the oldest."""
+    """Killed between writing the newest and removing the oldest."""
     recipe, out = tiny_recipe(corpus), tmp_path / "out"
     train(recipe, out, device="cpu")
     kept = [path.name for path in checkpoints(out / "checkpoints")]
@@ -294,7 +296,7 @@ def test_a_checkpoint_too_many_is_removed(corpus: Corpus, tmp_path: Path) -> Non
     assert sorted(os.listdir(out / "checkpoints")) == kept
 
 
-def test_what_a_kill_left_is_cleared_away(corpus: Corpus, tmp_path: Path) -> None:
+def test_leftovers_of_a_kill_are_removed(corpus: Corpus, tmp_path: Path) -> None:
     recipe, out = tiny_recipe(corpus), tmp_path / "out"
     _crash_after(17, recipe, out)
     half = out / "checkpoints" / ".step-00000020.tmp-00aabbcc"
@@ -340,7 +342,7 @@ def test_a_checkpoint_without_an_array_is_refused(corpus: Corpus, tmp_path: Path
         train(recipe, out, resume=True, device="cpu")
 
 
-def test_metrics_that_a_crash_spoilt(corpus: Corpus, tmp_path: Path) -> None:
+def test_metrics_damaged_by_a_crash(corpus: Corpus, tmp_path: Path) -> None:
     recipe, out = tiny_recipe(corpus), tmp_path / "out"
     train(recipe, tmp_path / "whole", device="cpu")
     _crash_after(17, recipe, out)
@@ -350,18 +352,18 @@ def test_metrics_that_a_crash_spoilt(corpus: Corpus, tmp_path: Path) -> None:
     assert losses(out) == losses(tmp_path / "whole")
 
 
-def test_a_text_shorter_than_a_step_is_said(tmp_path: Path) -> None:
+def test_a_text_shorter_than_a_step_gives_a_warning(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a b c\n", encoding="utf-8")
     options = PrepareOptions(tokenized=True, min_count=1)
     prepare_corpus([str(tmp_path / "t.txt")], tmp_path / "c", options, num_workers=1)
-    said: list[str] = []
+    messages: list[str] = []
     recipe = tiny_recipe(open_corpus(tmp_path / "c"), train={"max_steps": 1})
-    train(recipe, tmp_path / "out", device="cpu", log=said.append)
-    assert "reads the text 20.0 times" in said[0]
+    train(recipe, tmp_path / "out", device="cpu", log=messages.append)
+    assert "reads the text 20.0 times" in messages[0]
     assert metrics(tmp_path / "out")[0]["epoch"] == 20.0
 
 
-def test_out_of_memory_says_what_to_do(corpus: Corpus, tmp_path: Path) -> None:
+def test_out_of_memory_has_advice(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus, train={"rows": 10**6, "steps": 10**5, "max_steps": 1})
     with pytest.raises(ElmoxError, match=r"out of memory: raise train\.accumulate"):
         train(recipe, tmp_path / "out", device="cpu")
@@ -376,11 +378,11 @@ def test_resuming_a_finished_run_changes_nothing(corpus: Corpus, tmp_path: Path)
     assert losses(tmp_path / "out") == before
 
 
-def test_resuming_what_never_began_begins(corpus: Corpus, tmp_path: Path) -> None:
-    said: list[str] = []
+def test_resuming_without_a_run_starts_one(corpus: Corpus, tmp_path: Path) -> None:
+    messages: list[str] = []
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
-    train(recipe, tmp_path / "out", resume=True, device="cpu", log=said.append)
-    assert "starting from the beginning" in said[0]
+    train(recipe, tmp_path / "out", resume=True, device="cpu", log=messages.append)
+    assert "starting from the beginning" in messages[0]
 
 
 def test_nothing_is_overwritten(corpus: Corpus, tmp_path: Path) -> None:
@@ -418,8 +420,8 @@ def test_a_loss_that_is_not_a_number_ends_the_run(corpus: Corpus, tmp_path: Path
         assert all(tensor.isfinite().all() for tensor in read_tensors(path).values())
 
 
-def test_after_a_step_that_is_not_finite_nothing_moves(corpus: Corpus) -> None:
-    """Also not by the steps that were begun before anyone looked."""
+def test_after_a_step_that_is_not_finite_nothing_is_updated(corpus: Corpus) -> None:
+    """Not even by steps that were queued before the result was read."""
     recipe = tiny_recipe(corpus)
     trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), ALONE)
     batches = trainer.batches()
@@ -439,8 +441,8 @@ def test_after_a_step_that_is_not_finite_nothing_moves(corpus: Corpus) -> None:
             assert torch.equal(tensor, good[name])
 
 
-def test_when_reports_are_read_changes_nothing(corpus: Corpus, tmp_path: Path) -> None:
-    """Every step at once, or one step late where nothing asks for it."""
+def test_the_time_of_reading_reports_changes_nothing(corpus: Corpus, tmp_path: Path) -> None:
+    """At every step, or one step late if nothing needs it."""
     often = {"log_every": 1, "save_every": 15, "eval_every": 0}
     seldom = {**often, "log_every": 15}
     for name, report in (("often", often), ("seldom", seldom)):
@@ -449,17 +451,17 @@ def test_when_reports_are_read_changes_nothing(corpus: Corpus, tmp_path: Path) -
     by_step = losses(tmp_path / "often")
     means = [np.mean(by_step[:15]), np.mean(by_step[15:])]
     np.testing.assert_allclose(losses(tmp_path / "seldom"), means, rtol=1e-12)
-    mine, theirs = (
+    actual, expected_values = (
         read_tensors(checkpoints(tmp_path / name / "checkpoints")[0] / "trainer.safetensors")
         for name in ("often", "seldom")
     )
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    assert all(torch.equal(actual[name], expected_values[name]) for name in actual)
 
 
 def test_a_signal_between_reports_ends_the_run_at_the_next_step(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    """It is noticed one step late; the run goes on from there as if nothing had been."""
+    """It takes effect one step late; the resumed run equals an undisturbed one."""
     report = {"log_every": 10, "save_every": 30, "eval_every": 0}
     recipe = tiny_recipe(corpus, report=report)
     train(recipe, tmp_path / "whole", device="cpu")
@@ -476,7 +478,7 @@ def test_a_signal_between_reports_ends_the_run_at_the_next_step(
     assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
 
 
-def test_weights_that_an_update_spoilt_are_not_kept(corpus: Corpus) -> None:
+def test_weights_that_are_not_finite_are_not_saved(corpus: Corpus) -> None:
     recipe = tiny_recipe(corpus)
     trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), ALONE)
     trainer.check_finite()
@@ -489,7 +491,7 @@ def test_weights_that_an_update_spoilt_are_not_kept(corpus: Corpus) -> None:
 def test_early_stopping(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(
         corpus,
-        optim={"lr": 1e-9},  # nothing gets better
+        optim={"lr": 1e-9},  # nothing improves
         report={"eval_every": 2, "patience": 2, "log_every": 1},
     )
     still = replace(recipe, optim=replace(recipe.optim, lr=1e-30))
@@ -508,15 +510,15 @@ def test_a_trained_model_survives_the_legacy_format(corpus: Corpus, tmp_path: Pa
     write_ai2(elmo.checkpoint(), tmp_path / "weights.hdf5")
     legacy = Elmo.from_pretrained(tmp_path / "weights.hdf5", device="cpu")
     sentences = [["The", "statement", "returns"], ["naïve", "words", "too", "."]]
-    for mine, theirs in zip(
+    for actual, expected_values in zip(
         elmo.encode_tokens(sentences, layers="all"),
         legacy.encode_tokens(sentences, layers="all"),
         strict=True,
     ):
-        np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_array_equal(actual, expected_values)
 
 
-def test_going_on_from_a_model(corpus: Corpus, tmp_path: Path) -> None:
+def test_starting_from_a_model(corpus: Corpus, tmp_path: Path) -> None:
     first = tiny_recipe(corpus)
     before = train(first, tmp_path / "first", device="cpu")
     start = {"start": str(tmp_path / "first" / "last")}
@@ -538,8 +540,8 @@ def test_frozen_body(corpus: Corpus, tmp_path: Path) -> None:
     train(recipe, tmp_path / "out", device="cpu")
     after = Elmo.from_pretrained(tmp_path / "out" / "last", device="cpu").checkpoint().tensors
     assert all(torch.equal(before[name], after[name]) for name in before)
-    found = losses(tmp_path / "out")
-    assert found[-1] < found[0]
+    reported = losses(tmp_path / "out")
+    assert reported[-1] < reported[0]
 
 
 NASTY = {
@@ -556,7 +558,7 @@ NASTY = {
 
 
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY.keys())
-def test_the_strangest_texts_train(text: bytes, tmp_path: Path) -> None:
+def test_unusual_texts_train(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_bytes(b"")
     (tmp_path / "text.txt").write_bytes(text)
     files = [str(tmp_path / "empty.txt"), str(tmp_path / "text.txt")]
@@ -573,7 +575,7 @@ def test_the_strangest_texts_train(text: bytes, tmp_path: Path) -> None:
 
 
 def test_held_out_perplexity_is_that_of_evaluate(corpus: Corpus, tmp_path: Path) -> None:
-    """The trainer's number for the held-out documents is what the finished model says of them."""
+    """The trainer and the finished model give the held-out documents the same perplexity."""
     recipe = tiny_recipe(corpus, report={"eval_rows": 256})
     outcome = train(recipe, tmp_path / "out", device="cpu")
     elmo = Elmo.from_pretrained(tmp_path / "out" / "last", device="cpu")

@@ -1,4 +1,4 @@
-"""Many entries at once are the bytes of one after the other, and a failing disk is no secret."""
+"""Writing many entries at once gives the same bytes, and errors of the disk are raised."""
 
 import os
 from collections.abc import Callable
@@ -48,9 +48,9 @@ def test_the_same_bytes(
         with open_writer(folder / "many", layout=LAYOUT, job={}, part_bytes=part_bytes) as writer:
             bounds = [0, *sorted(min(cut, len(lengths)) for cut in cuts), len(lengths)]
             for a, b in pairwise(bounds):
-                own = np.array(lengths[a:b], np.int64)
+                part = np.array(lengths[a:b], np.int64)
                 start = int(sum(lengths[:a]))
-                writer.append_rows(rows[start : start + own.sum()], own)
+                writer.append_rows(rows[start : start + part.sum()], part)
     names = sorted(path.name for path in (folder / "one").iterdir())
     assert sorted(path.name for path in (folder / "many").iterdir()) == names
     for name in names:
@@ -76,13 +76,13 @@ def fail() -> None:
     raise ElmoxError("no space")
 
 
-def test_what_fails_behind_is_raised_in_front() -> None:
+def test_an_error_in_the_background_is_raised() -> None:
     done: list[int] = []
     with pytest.raises(ElmoxError, match="no space"):
         submit_all(lambda: done.append(1), fail, lambda: done.append(2))
     assert done == [1]
     with pytest.raises(ElmoxError, match="no space"):
-        submit_all(fail)  # the last one: nothing asks for it but the end
+        submit_all(fail)  # the last one: raised at the end
 
 
 def test_work_under_way_is_finished_when_the_caller_fails() -> None:
@@ -99,7 +99,7 @@ def test_work_under_way_is_finished_when_the_caller_fails() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no limit on the size of files")
-def test_a_full_disk_behind_the_callers_back(
+def test_a_full_disk_in_the_background(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import resource

@@ -1,4 +1,4 @@
-"""Embedding a file: killed and started again, of lines that do not fit into memory, resumed."""
+"""Embedding files and sentences: interruptions, other jobs, lines larger than memory."""
 
 import json
 import random
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from broken import rng
 from checkpoints import random_options, write_ai2, write_many_langs
-from embed_job import embed_and_tell, embed_in_small_steps
+from embed_job import embed_and_report, embed_in_small_steps
 from shell import command, environment, run_elmox
 
 import elmox.model.bilm
@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_text(path: Path, num_lines: int) -> Path:
-    """Lines of 0 to 30 words, always the same."""
+    """Write lines of 0 to 30 words, always the same."""
     chance = random.Random(0)
     lines = [" ".join(chance.choices(WORDS, k=chance.randrange(31))) for _ in range(num_lines)]
     path.write_text("".join(f"{line}\n" for line in lines))
@@ -52,15 +52,15 @@ def write_text(path: Path, num_lines: int) -> Path:
 
 
 def assert_same(path: Path, expected: Path) -> None:
-    with open_vectors(path) as ours, open_vectors(expected) as theirs:
-        assert ours.meta == theirs.meta
-        assert len(ours) == len(theirs)
-        for own, wanted in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)
+    with open_vectors(path) as vectors, open_vectors(expected) as expected_vectors:
+        assert vectors.meta == expected_vectors.meta
+        assert len(vectors) == len(expected_vectors)
+        for entry, expected_entry in zip(vectors, expected_vectors, strict=True):
+            np.testing.assert_allclose(entry, expected_entry, rtol=0, atol=1e-6)
 
 
 def wait_for_part(output: Path, number: int, process: BaseProcess) -> None:
-    """Until the job has closed its part of that number."""
+    """Wait until the job has closed its part of that number."""
     part = Path(f"{output}.partial") / "shards" / f"shard-{number:05d}.npy"
     deadline = time.monotonic() + 120
     while not part.exists():
@@ -70,10 +70,10 @@ def wait_for_part(output: Path, number: int, process: BaseProcess) -> None:
 
 
 def start_job(model: Path, source: Path, output: Path) -> BaseProcess:
-    return forked.start(embed_and_tell, model, source, output, told_by(output))
+    return forked.start(embed_and_report, model, source, output, summary_path(output))
 
 
-def told_by(output: Path) -> Path:
+def summary_path(output: Path) -> Path:
     return Path(f"{output}.json")
 
 
@@ -97,9 +97,9 @@ def test_killed_again_and_again(output: str, model: Path, tmp_path: Path) -> Non
     process = start_job(model, source, tmp_path / output)
     process.join()
     assert process.exitcode == 0
-    summary = json.loads(told_by(tmp_path / output).read_text())
+    summary = json.loads(summary_path(tmp_path / output).read_text())
     assert summary["num_lines"] == 500
-    assert summary["num_resumed"] > 500 * 30 / 75  # thirty parts at least
+    assert summary["num_resumed"] > 500 * 30 / 75  # at least thirty parts
     assert_same(tmp_path / output, tmp_path / f"undisturbed_{output}")
     assert not Path(f"{tmp_path / output}.partial").exists()
 
@@ -118,14 +118,14 @@ def test_the_shell_killed_at_any_moment(model: Path, tmp_path: Path) -> None:
         time.sleep(chance.uniform(0.3, 1) * duration)
         process.kill()
         process.communicate()
-    if not output.exists():  # the last one may have been quick enough
+    if not output.exists():  # the last one may have been fast enough
         done = run_elmox(*arguments)
         assert done.returncode == 0, done.stderr
     assert_same(output, tmp_path / "undisturbed.hdf5")
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.hdf5", "undisturbed.hdf5"}
 
 
-def test_another_input_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
+def test_another_input_is_not_continued(model: Path, tmp_path: Path) -> None:
     source, output = write_text(tmp_path / "in.txt", 300), tmp_path / "out.hdf5"
     process = start_job(model, source, output)
     wait_for_part(output, 2, process)
@@ -161,7 +161,7 @@ def interrupt(model: Elmo, source: Path, output: Path, **options: Any) -> None:
         ({}, None),
     ],
 )
-def test_another_job_is_not_gone_on_with(
+def test_another_job_is_not_continued(
     changed: dict[str, Any],
     named: str | None,
     model: Path,
@@ -172,13 +172,13 @@ def test_another_job_is_not_gone_on_with(
     elmo = Elmo.from_pretrained(model, device="cpu")
     source = write_text(tmp_path / "in.txt", 100)
     interrupt(elmo, source, tmp_path / "out")
-    wanted = rf"another job \({named}: " if named else "line 101"
-    with pytest.raises(ElmoxError, match=wanted):
+    message = rf"another job \({named}: " if named else "line 101"
+    with pytest.raises(ElmoxError, match=message):
         embed_file(elmo, str(source), tmp_path / "out", **{**SAME, **changed})
 
 
 @pytest.mark.parametrize("kind", ["weights", "precision", "dictionary", "mix", "warm state"])
-def test_another_model_is_not_gone_on_with(
+def test_another_model_is_not_continued(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
@@ -208,7 +208,7 @@ def test_another_model_is_not_gone_on_with(
         embed_file(elmo, str(source), tmp_path / "out", layers=layers, **SAME)
 
 
-LAYERS = [("all", 3), ("average", 1), ([0, 2], 2), (1, 1)]  # and how many vectors that is
+LAYERS = [("all", 3), ("average", 1), ([0, 2], 2), (1, 1)]  # and the number of layers
 CHUNK = 20  # tokens
 
 
@@ -226,7 +226,7 @@ def test_lines_larger_than_a_chunk(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Lines of many sentences, of which none, one or all are larger than a chunk themselves."""
+    """Lines of many sentences, of which none, one or all are larger than a chunk."""
     lower_chunk(monkeypatch, num_chosen)
     elmo = Elmo.from_pretrained(model, device="cpu")
     short, long = "The cat sat. ", f"The cat {'really ' * 30}sat. "
@@ -235,12 +235,12 @@ def test_lines_larger_than_a_chunk(
     embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers)
     with open_vectors(tmp_path / output) as vectors:
         assert len(vectors) == len(texts)
-        for own, text in zip(vectors, texts, strict=True):
+        for entry, text in zip(vectors, texts, strict=True):
             sentences = sentences_of(text, elmo.tokenize)
-            assert own.shape[-2] == sum(map(len, sentences))
+            assert entry.shape[-2] == sum(map(len, sentences))
             if sentences:
-                wanted = np.concatenate(elmo.encode_tokens(sentences, layers=layers), axis=-2)
-                np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-6)
+                expected = np.concatenate(elmo.encode_tokens(sentences, layers=layers), axis=-2)
+                np.testing.assert_allclose(entry, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm"])
@@ -263,7 +263,7 @@ def test_sentence_larger_than_a_chunk(
     lengths = (5, 400, 0, CHUNK - 1, CHUNK, CHUNK + 1, 1, 333)
     lines = [chance.choices(WORDS, k=length) for length in lengths]
     (tmp_path / "in.txt").write_text("\n".join(map(" ".join, lines)))
-    wanted = elmo.encode_tokens(lines, layers=layers)
+    expected = elmo.encode_tokens(lines, layers=layers)
     in_windows: list[int] = []
     read_long = Reader.read_long
 
@@ -276,15 +276,15 @@ def test_sentence_larger_than_a_chunk(
     embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / output, layers=layers, tokenized=True)
     assert in_windows == [400, CHUNK + 1, 333]
     with open_vectors(tmp_path / output) as vectors:
-        for own, expected in zip(vectors, wanted, strict=True):
-            np.testing.assert_allclose(own, expected, rtol=0, atol=1e-6)
+        for entry, expected_entry in zip(vectors, expected, strict=True):
+            np.testing.assert_allclose(entry, expected_entry, rtol=0, atol=1e-6)
 
 
 # embed_sentences
 
 
 def random_sentences(num_sentences: int) -> list[list[str]]:
-    """Sentences of 0 to 30 words, always the same."""
+    """Return sentences of 0 to 30 words, always the same."""
     chance = random.Random(0)
     return [chance.choices(WORDS, k=chance.randrange(31)) for _ in range(num_sentences)]
 

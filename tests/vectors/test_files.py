@@ -1,4 +1,4 @@
-"""Vectors on disk: what is written is read back, whatever happens to the process in between."""
+"""Vectors on disk: they are read back as written, whatever happens to the process."""
 
 import json
 import os
@@ -86,14 +86,14 @@ def assert_entries(
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """Every byte of a file or a directory."""
+    """Return all bytes of a file or a directory."""
     if path.is_file():
         return {"": path.read_bytes()}
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 def interrupt(path: Path, at: int, force: bool = False) -> None:
-    """Begin the job of 60 entries and leave it by an exception at entry `at`."""
+    """Start the job of 60 entries and leave it by an exception at entry `at`."""
 
     def leave(i: int) -> None:
         if i == at:
@@ -159,7 +159,7 @@ def test_repr(tmp_path: Path, output: str) -> None:
 def test_entry_of_several_windows(
     tmp_path: Path, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Halves of the dimensions, from the left and from the right, as a biLM makes a long line."""
+    """Halves of the dimensions, from the left and from the right, as a biLM writes a long line."""
     monkeypatch.setattr(parquet, "MAX_ROW_VALUES", 100 * LAYOUT.row_values)
     layout = Layout(3, 1024, "float32")
     expected = make_entry(1, layout, 1000)  # 12 MB: more than one window everywhere
@@ -237,10 +237,10 @@ def test_wrong_shape_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
         writer.append(np.zeros(shape, np.float32))
 
 
-# What is on the disk
+# Formats on the disk
 
 
-def test_hdf5_is_that_of_bilm_tf(tmp_path: Path) -> None:
+def test_hdf5_has_the_layout_of_bilm_tf(tmp_path: Path) -> None:
     write_job(tmp_path / "out.h5", 12, LAYOUT)
     with h5py.File(tmp_path / "out.h5") as file:
         assert set(file) == {str(i) for i in range(12)}
@@ -276,7 +276,7 @@ def test_parquet_has_a_row_per_entry(tmp_path: Path) -> None:
 def test_parquet_reads_the_row_group_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage all row groups but one: its entries still read."""
+    """Damage all row groups except one, whose entries can still be read."""
     monkeypatch.setattr(parquet, "_GROUP_VALUES", 200)
     path = tmp_path / "out.parquet"
     write_job(path, 40, LAYOUT)
@@ -317,7 +317,7 @@ def test_parts_of_many_empty_entries_are_bounded(tmp_path: Path) -> None:
     assert [len(index) for index in parts.indexes()] == [PART_ENTRIES, 2]
 
 
-# Other people's files
+# Files of other programs
 
 
 def foreign(path: Path, keys: list[str], **extra: Array) -> list[Array]:
@@ -345,7 +345,7 @@ def test_bilm_tf_dump(tmp_path: Path, num_entries: int) -> None:
 def test_allennlp_dump(tmp_path: Path) -> None:
     sentences = np.array([json.dumps({"a b": "0"})], dtype=object)
     entries = foreign(tmp_path / "dump", ["0", "1", "2"], sentence_to_index=sentences)
-    vectors = open_vectors(tmp_path / "dump")  # told by content, not by its name
+    vectors = open_vectors(tmp_path / "dump")  # detected by content, not by name
     assert len(vectors) == 3
     np.testing.assert_array_equal(vectors[2], entries[2])
 
@@ -364,7 +364,7 @@ def test_hdf5_of_something_else(tmp_path: Path, keys: list[str], message: str) -
         open_vectors(tmp_path / "dump.hdf5")
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("hello")
     (tmp_path / "nothing").write_text("")
@@ -400,7 +400,7 @@ def test_other_parquet(tmp_path: Path) -> None:
         open_vectors(tmp_path / "b.parquet")
 
 
-# Names and what is there already
+# Names and existing files
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_format_of_other_names(tmp_path: Path) -> None:
     (tmp_path / "v1.0").mkdir()
     assert format_of(tmp_path / "v1.0") == "npy"
     with pytest.raises(
-        ElmoxError, match=r"'\.npy' is not a format .* use \.hdf5, \.h5 or \.parquet"
+        ElmoxError, match=r"'\.npy' is not a format .* use \.hdf5, \.h5, \.parquet or \.jsonl"
     ):
         format_of(tmp_path / "a.npy")
 
@@ -449,7 +449,7 @@ def test_output_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_force_spares_other_directories(tmp_path: Path, output: str) -> None:
+def test_force_does_not_replace_other_directories(tmp_path: Path, output: str) -> None:
     (tmp_path / output).mkdir()
     (tmp_path / output / "thesis.tex").write_text("precious")
     with pytest.raises(ElmoxError, match="a directory with other files in it"):
@@ -463,7 +463,7 @@ def test_force_spares_other_directories(tmp_path: Path, output: str) -> None:
     assert (tmp_path / f"{output}.partial" / "notes").read_text() == "precious"
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match=r"there is no directory .*nowhere: create it"):
         write_job(tmp_path / "nowhere" / "out.h5", 1, LAYOUT)
     with pytest.raises(ElmoxError, match="not a regular file"):
@@ -577,7 +577,7 @@ def test_kill_while_joining(tmp_path: Path, output: str, moment: float) -> None:
     assert_entries(tmp_path / output, 2000, layout, 4)
 
 
-# A full disk (a limit on the size of files stands in for it), and memory
+# A full disk (simulated by a limit on the size of files), and memory
 
 
 def assert_one_line_about(path: Path, done: subprocess.CompletedProcess[str]) -> None:
@@ -605,7 +605,7 @@ def test_disk_full_while_writing(tmp_path: Path, output: str) -> None:
 def test_disk_full_while_joining(
     tmp_path: Path, output: str, num_entries: int, num_tokens: int
 ) -> None:
-    """The many small entries are what crashes the HDF5 library if it meets the error itself."""
+    """The HDF5 library crashes on the error if there are many small entries."""
     options = ["--entries", num_entries, "--tokens", num_tokens, "--part-bytes", 20_000]
     done = run_job(tmp_path / output, *options, "--max-file", 60_000)
     partial = tmp_path / f"{output}.partial"

@@ -1,4 +1,4 @@
-"""Files of vectors and weights as others store them; and those that should be refused."""
+"""Files of vectors and weights in unusual storage layouts, and files that must be refused."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_stored_in_any_way(kind: str, dtype: str, tmp_path: Path) -> None:
             file.create_dataset(str(i), data=entry, **STORAGES[kind])
         file.create_dataset("sentence_to_index", data=["a", "b"], dtype=h5py.string_dtype())
     with open_vectors(tmp_path / "a.hdf5") as vectors:
-        for _ in range(3):  # again and again
+        for _ in range(3):  # repeatedly
             assert vectors[1].dtype == np.dtype(dtype)
             np.testing.assert_array_equal(vectors[1], entry)
 
@@ -83,7 +83,7 @@ def test_refused(kind: str, tmp_path: Path) -> None:
             vectors[1]
 
 
-def test_a_description_that_lies(tmp_path: Path) -> None:
+def test_wrong_metadata(tmp_path: Path) -> None:
     meta = {"elmox_vectors": 1, "num_layers": 3, "dim": 16, "dtype": "float32", "num_entries": 2}
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file.attrs["elmox"] = json.dumps(meta)
@@ -106,7 +106,7 @@ def test_a_description_that_lies(tmp_path: Path) -> None:
         ("shard-00000.npy", np.zeros((2, 4), "S4")),
     ],
 )
-def test_npy_that_lies(name: str, array: Any, tmp_path: Path) -> None:
+def test_npy_files_that_do_not_fit_their_metadata(name: str, array: Any, tmp_path: Path) -> None:
     meta = {"elmox_vectors": 1, "num_layers": None, "dim": 4, "dtype": "float32"}
     (tmp_path / "meta.json").write_text(json.dumps(meta))
     np.save(tmp_path / "index.npy", np.array([[0, 0, 2], [0, 0, 1]]))

@@ -74,7 +74,7 @@ def test_keys_of_json_lines_are_passed_through(elmo: Elmo, tmp_path: Path) -> No
     assert (first["id"], first["text"], first["meta"]) == ("a", "A cat.", {"é": [1, None]})
     assert (first["tokens"], first["offsets"]) == (["A", "cat", "."], [[0, 1], [2, 5], [5, 6]])
     assert np.array(first["vectors"]).shape == (2, 3, 12)
-    # The input's own offsets of its own tokens stay.
+    # Offsets that come with tokens are passed through.
     assert (second["label"], second["offsets"]) == ("x", [[5, 6], [7, 8]])
     assert third == {"broken": "\ud83d", "tokens": [], "vectors": [[], []]}
     assert "é" in (tmp_path / "out.jsonl").read_text("utf-8")

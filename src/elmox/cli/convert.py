@@ -48,13 +48,13 @@ def command(
             "warm start state.",
         ),
     ] = None,
+    force: Force = False,
     card: Annotated[
         Path | None,
         typer.Option(
-            help="Model card in Markdown; {facts} in it is replaced by a table of the model.",
+            help="Model card in Markdown; {facts} in it is replaced by a table of the model."
         ),
     ] = None,
-    force: Force = False,
     *,
     lines: TextOptions,
     files: LanguageModelOptions,
@@ -75,7 +75,7 @@ def command(
     to_ai2 = output.suffix in (".hdf5", ".h5")
     if to_ai2 and (dtype is not FileType.float32 or warm_up or card):
         raise ElmoxError(
-            f"{output}: AI2's format holds float32 weights and nothing else: leave out --dtype, "
+            f"{output}: AI2's format only holds float32 weights: leave out --dtype, "
             "--warm-up and --card, or give a directory"
         )
     text = None if card is None else _read_card(card)

@@ -47,7 +47,7 @@ def command(
     from elmox.tasks.model import is_task_model
 
     if is_task_model(Path(model)):
-        if lines.tokenized or any(files.files().values()):
+        if lines.tokenized or any(files.arguments().values()):
             raise ElmoxError(
                 f"{model} is a fitted task model: only --elmo, --device, --threads, --quiet and "
                 "--json apply to it"

@@ -1,6 +1,6 @@
 """Help texts: whole summaries, real names for values, examples at the end.
 
-Typer's own layout differs from version to version and cuts summaries, so the lists of arguments,
+The layout of typer differs from version to version and cuts summaries, so the lists of arguments,
 options and verbs are laid out here.
 """
 

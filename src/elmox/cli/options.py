@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from elmox.elmo import Elmo
     from elmox.inference.layer_choice import Layers
     from elmox.model.checkpoint import Checkpoint
-    from elmox.pretrained.load import ModelFiles
     from elmox.text.lines import LineFormat, Tokenize
 
 
@@ -80,6 +79,12 @@ PrecisionOption: TypeAlias = Annotated[
 FileTypeOption: TypeAlias = Annotated[
     FileType, typer.Option("--dtype", help="Data type of the numbers in the output.")
 ]
+DeviceOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--device", metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
+    ),
+]
 TaskElmo: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -99,7 +104,7 @@ Settings: TypeAlias = Annotated[
 
 
 def parse_layers(text: str) -> "Layers":
-    """Return `1` as a number, `0,2` as a list, everything else as a name."""
+    """Return `1` as a number, `0,2` as a list, and any other text as a name."""
     try:
         numbers = [int(number) for number in text.split(",")]
     except ValueError:
@@ -135,7 +140,7 @@ class PrintOptions:
 
     @property
     def show_progress_bar(self) -> bool:
-        """Whether somebody can see a progress bar."""
+        """Whether stderr is a terminal that may show a progress bar."""
         return not self.quiet and sys.stderr.isatty()
 
     def log(self, message: str) -> None:
@@ -171,12 +176,7 @@ def _set_threads(threads: int | None) -> int | None:
 class RunOptions(PrintOptions):
     """Where and how a verb computes, and what it prints."""
 
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
-        ),
-    ] = None
+    device: DeviceOption = None
     threads: Annotated[
         int | None,
         typer.Option(
@@ -190,21 +190,23 @@ class RunOptions(PrintOptions):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Files that legacy weights need next to them."""
+    """What a model needs besides its path: files of legacy weights, the revision of a Hub id."""
 
     options: Annotated[
-        Path | None,
-        typer.Option(help="Options file of legacy weights, if it is elsewhere."),
+        Path | None, typer.Option(help="Options file of legacy weights, if it is elsewhere.")
     ] = None
     vocab: Annotated[Path | None, typer.Option(help="Vocabulary of a legacy word model.")] = None
     token_embeddings: Annotated[
-        Path | None,
-        typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
+        Path | None, typer.Option(help="Cached token vectors of bilm-tf; needs --vocab.")
     ] = None
 
-    def files(self) -> "ModelFiles":
-        """Return the files as arguments of `Elmo.from_pretrained`."""
-        return cast("ModelFiles", dict(vars(self)))
+    revision: Annotated[
+        str | None, typer.Option(metavar="REV", help="Branch, tag or commit of a Hub id.")
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as arguments of `Elmo.from_pretrained`."""
+        return dict(vars(self))
 
     def load(
         self,
@@ -220,14 +222,14 @@ class ModelOptions:
         from elmox.elmo import Elmo
 
         return Elmo.from_pretrained(
-            model, **self.files(), state=state.value, device=run.device, dtype=precision.value
+            model, **self.arguments(), state=state.value, device=run.device, dtype=precision.value
         )
 
     def load_checkpoint(self, model: str) -> "Checkpoint":
         """Load a model's weights."""
         from elmox.pretrained.load import load_checkpoint
 
-        return load_checkpoint(model, **self.files())
+        return load_checkpoint(model, **self.arguments())
 
 
 @dataclass(frozen=True)
@@ -235,8 +237,7 @@ class LanguageModelOptions(ModelOptions):
     """The same, for verbs that use the softmax."""
 
     softmax: Annotated[
-        Path | None,
-        typer.Option(help="AI2's softmax file, for a model without a softmax."),
+        Path | None, typer.Option(help="AI2's softmax file, for a model without a softmax.")
     ] = None
     softmax_vocab: Annotated[Path | None, typer.Option(help="Vocabulary of --softmax.")] = None
 

@@ -34,14 +34,10 @@ class FitOptions:
     """The data and the recipe that task models are fitted with."""
 
     train: Annotated[Path, typer.Option(help="Labeled data to train on.")]
-    dev: Annotated[
-        Path,
-        typer.Option(help="Labeled data to select the best epoch on."),
-    ]
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Labeled data to score once, at the end."),
-    ] = None
+    dev: Annotated[Path, typer.Option(help="Labeled data to select the best epoch on.")]
+    test: Annotated[Path | None, typer.Option(help="Labeled data to score once, at the end.")] = (
+        None
+    )
     recipe: Annotated[
         str | None,
         typer.Option(

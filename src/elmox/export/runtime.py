@@ -28,6 +28,7 @@ from elmox.errors import (
     install_hint,
     require_at_least,
 )
+from elmox.export.batches import plan_padded_batches
 from elmox.export.folder import (
     CONTEXT_GRAPH,
     SINGLE_GRAPH,
@@ -43,7 +44,7 @@ from elmox.export.word_vectors import WordVectors
 from elmox.inference.layer_coefficients import Layers, layer_coefficients
 from elmox.io.files import read_json
 from elmox.io.inputs import MAX_WORDS_BYTES
-from elmox.text.batches import index_sentences, plan_batches
+from elmox.text.batches import index_sentences
 from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
 
@@ -51,7 +52,9 @@ FloatArray: TypeAlias = NDArray[np.float32]
 Int32Array: TypeAlias = NDArray[np.int32]
 Pooling: TypeAlias = Literal["mean", "max"]
 
-BATCH_TOKENS = 1024  # more fills the cache with gates and is slower
+MAX_BATCH_TOKENS = 2048  # more than the small models' 1024 fills their caches with gates
+MIN_STEP_COST = 4  # rows, see `plan_padded_batches`; measured, like the next
+WEIGHTS_PER_ROW = 2**15  # weights that are read in the time that one row takes to compute
 WORDS_ENCODED_AT_ONCE = 128
 CACHED_WORDS = 2**15
 _TINY = 1e-12
@@ -299,7 +302,13 @@ class OnnxElmo:
         vectors = [finish(empty) if length == 0 else empty for length in lengths]
         rows = np.flatnonzero(lengths)
         with _progress(int(lengths.sum()), show_progress_bar) as progress:
-            for batch in plan_batches(lengths[rows] + 2, batch_tokens or BATCH_TOKENS, batch_size):
+            batches = plan_padded_batches(
+                lengths[rows] + 2,
+                batch_tokens or min(MAX_BATCH_TOKENS, 256 * self._step_cost),
+                batch_size,
+                self._step_cost,
+            )
+            for batch in batches:
                 batch_rows = rows[batch].tolist()
                 start = None if self._start is None else self._start.expand(len(batch_rows))
                 output, _ = self.read([tokens[row] for row in batch_rows], start)
@@ -310,6 +319,12 @@ class OnnxElmo:
                 if progress is not None:
                     progress.update(int(lengths[batch_rows].sum()))
         return vectors
+
+    @property
+    def _step_cost(self) -> int:
+        """Cost of reading the weights of a time step, in rows."""
+        weights = self.config.cell_dim * self.config.projection_dim
+        return max(MIN_STEP_COST, weights // WEIGHTS_PER_ROW)
 
     @cached_property
     def _mixes(self) -> dict[str, Callable[[], FloatArray]]:

@@ -36,6 +36,12 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
         raise ArgumentError("{}: {}", Argument("device", name), reason) from error
 
 
+def device_for(dtype: str | torch.dtype, device: str | torch.device | None = None) -> torch.device:
+    """Return the device for a precision: without a choice a GPU if there is one, CPU for int8."""
+    is_int8 = resolve_dtype(dtype) == torch.int8
+    return resolve_device("cpu" if device is None and is_int8 else device)
+
+
 def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Return the precision of that name: one of `DTYPES`."""
     resolved = DTYPES.get(dtype) if isinstance(dtype, str) else dtype

@@ -1,11 +1,11 @@
-"""What an evaluation found: perplexity, and bits per character.
+"""The result of an evaluation: perplexity, and bits per character.
 
-Perplexities of different vocabularies cannot be compared: a model that calls every other word
-`<UNK>` predicts it easily. Bits per character can. Whoever has to transmit the text with the
-model's help pays -log2 p for every word and sentence end; for a word outside the vocabulary he pays
-`<UNK>`, and then spells it: one of 256 bytes or the end, log2(257) bits for each of its UTF-8 bytes
-and its end. The sum is divided by the text's characters: the code points of its words, and one for
-the space or line end after each.
+Perplexities of different vocabularies cannot be compared: a model that reads every other word as
+`<UNK>` predicts it easily. Bits per character can. They are the cost of transmitting the text with
+the model's help: -log2 p for every word and sentence end. A word outside the vocabulary costs
+`<UNK>` and then its spelling: log2(257) bits (one of 256 bytes or the end) for each of its UTF-8
+bytes and its end. The sum is divided by the text's characters: the code points of its words, and
+one for the space or line end after each.
 """
 
 import math
@@ -15,14 +15,14 @@ from typing import Any
 from elmox.inference.perplexity import StreamNll
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """A language model's figures on one text. Backward ones are None where it reads only forward.
+    """A language model's figures on one text. Those of a missing backward model are None.
 
     Attributes:
         nll: negative log-likelihood by the full softmax.
-        num_sentences: sentences, empty ones not counted.
-        num_characters: code points of all words, and one for what ends each of them.
+        num_sentences: number of sentences that are not empty.
+        num_characters: code points of all words, and one for the space or line end after each.
         num_unknown_bytes: UTF-8 bytes of the words outside the vocabulary, and one for each end.
     """
 
@@ -33,12 +33,12 @@ class Evaluation:
 
     @property
     def num_tokens(self) -> int:
-        """Predicted positions of one direction: n+1 for a sentence of n words."""
+        """Number of predicted positions of one direction: n+1 for a sentence of n words."""
         return self.nll.num_positions
 
     @property
     def num_words(self) -> int:
-        """Words, sentence ends not counted."""
+        """Number of words, sentence ends not counted."""
         return self.num_tokens - self.num_sentences
 
     @property
@@ -48,39 +48,50 @@ class Evaluation:
 
     @property
     def forward_perplexity(self) -> float:
-        """Of the forward language model."""
+        """Perplexity of the forward language model."""
         return self.nll.forward_perplexity
 
     @property
     def backward_perplexity(self) -> float | None:
-        """Of the backward language model."""
+        """Perplexity of the backward language model."""
         return self.nll.backward_perplexity
 
     @property
     def perplexity(self) -> float:
-        """The geometric mean of both."""
+        """The geometric mean of both perplexities."""
         return self.nll.perplexity
 
     @property
     def forward_bits_per_character(self) -> float:
-        """See the module."""
+        """Bits per character of the forward language model."""
         return self._bits(self.nll.forward)
 
     @property
     def backward_bits_per_character(self) -> float | None:
-        """The same of the backward language model."""
+        """Bits per character of the backward language model."""
         return None if self.nll.backward is None else self._bits(self.nll.backward)
 
     @property
     def bits_per_character(self) -> float:
-        """The mean of both."""
+        """The mean of both directions' bits per character."""
         backward = self.backward_bits_per_character
         forward = self.forward_bits_per_character
         return forward if backward is None else (forward + backward) / 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Every figure by its name."""
+        """Return every figure by its name."""
         return {name: getattr(self, name) for name in FIGURES}
+
+    def __repr__(self) -> str:
+        """Return the main figures."""
+        directions = f"forward {self.forward_perplexity:.2f}"
+        if self.backward_perplexity is not None:
+            directions += f", backward {self.backward_perplexity:.2f}"
+        return (
+            f"Evaluation(perplexity={self.perplexity:.2f} ({directions}), "
+            f"bits_per_character={self.bits_per_character:.3f}, {self.num_words:,} words in "
+            f"{self.num_sentences:,} sentences, {self.unknown_share:.1%} unknown)"
+        )
 
     def _bits(self, nats: float) -> float:
         spelled = self.num_unknown_bytes * math.log2(257)

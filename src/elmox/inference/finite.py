@@ -1,6 +1,6 @@
-"""Errors in place of vectors and scores that are NaN or infinite.
+"""Errors instead of vectors and scores that are NaN or infinite.
 
-Half precision (float16) ends at 65,504. What overflows there is infinite, and soon NaN.
+Half precision (float16) ends at 65,504. Larger numbers become infinite, and soon NaN.
 """
 
 import torch
@@ -13,7 +13,7 @@ def require_finite(is_finite: bool | Tensor, what: str, dtype: torch.dtype) -> N
     """Raise an `ElmoxError` unless a computation's results are finite.
 
     Args:
-        is_finite: whether they are.
+        is_finite: whether the results are finite.
         what: the results, in words.
         dtype: the precision of the computation.
     """
@@ -28,16 +28,16 @@ def require_finite(is_finite: bool | Tensor, what: str, dtype: torch.dtype) -> N
 
 
 def can_overflow(dtype: torch.dtype) -> bool:
-    """Whether ordinary weights can lead beyond a precision's range."""
+    """Return whether ordinary weights can produce numbers beyond a precision's range."""
     return dtype == torch.float16
 
 
 def require_range(module: nn.Module, dtype: torch.dtype) -> None:
-    """Raise an `ElmoxError` where a module's weights do not fit into a precision."""
+    """Raise an `ElmoxError` if a module's weights do not fit into a precision."""
     if not can_overflow(dtype):
         return
     for name, parameter in module.named_parameters():
-        # A GPU is asked for both ends at once; both are NaN where one value is.
+        # Both ends in one transfer from a GPU; both are NaN if any value is.
         if not torch.stack(parameter.detach().aminmax()).to(dtype).isfinite().all():
             largest = torch.finfo(dtype).max
             raise ElmoxError(

@@ -1,7 +1,7 @@
-"""The biLM as the language model it is: scores of text, likely words, perplexity (section 3.1).
+"""The biLM as a language model: scores of text, likely words, perplexity (section 3.1).
 
 Only words of the softmax's vocabulary can be predicted; every other word of a text is scored as
-`<UNK>`. As input every word is what it is, spelled in its characters.
+`<UNK>`. As input every word is spelled in its characters.
 
 Shapes: n words of a sentence, D directions, V words of the vocabulary.
 """
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmox.errors import Argument, ArgumentError, ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
 from elmox.inference.finite import require_finite
@@ -36,10 +36,10 @@ from elmox.text.batches import plan_batches
 from elmox.text.vocab import END_ID, SPECIAL_WORDS, UNKNOWN_ID, Vocab
 
 Direction: TypeAlias = Literal["both", "left", "right"]
-StartState: TypeAlias = Callable[[int], LstmState]  # gives the state in which so many rows begin
+StartState: TypeAlias = Callable[[int], LstmState]  # number of rows -> their start state
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SentenceScore:
     """Natural logarithms of the probabilities that a language model gives to a sentence.
 
@@ -58,9 +58,9 @@ class SentenceScore:
 
     @property
     def log_prob(self) -> float:
-        """Of the whole sentence: the mean of the two directions' sums."""
+        """Log-probability of the whole sentence: the mean of the two directions' sums."""
         directions = [self.forward] if self.backward is None else [self.forward, self.backward]
-        return float(np.mean([own.sum(dtype=np.float64) for own in directions]))
+        return float(np.mean([log_probs.sum(dtype=np.float64) for log_probs in directions]))
 
     @property
     def perplexity(self) -> float:
@@ -68,12 +68,25 @@ class SentenceScore:
         with np.errstate(over="ignore"):
             return float(np.exp(-self.log_prob / len(self.forward)))
 
+    def __repr__(self) -> str:
+        """Return the sentence and its figures; `unknown` lists the words scored as `<UNK>`."""
+        fields = [repr(" ".join(self.tokens)), f"log_prob={self.log_prob:.2f}"]
+        fields.append(f"perplexity={self.perplexity:.2f}")
+        if self.unknown.any():
+            words = [word for word, flag in zip(self.tokens, self.unknown, strict=True) if flag]
+            fields.append(f"unknown={words}")
+        return f"SentenceScore({', '.join(fields)})"
+
 
 class Prediction(NamedTuple):
-    """A word that may stand somewhere."""
+    """A word that is likely at a position, with its probability."""
 
     word: str
     probability: float
+
+    def __repr__(self) -> str:
+        """Return both, the probability rounded."""
+        return f"Prediction({self.word!r}, {self.probability:.4f})"
 
 
 @torch.inference_mode(False)
@@ -88,7 +101,7 @@ def zipf_log_probs(num_words: int) -> Tensor:
 
 
 def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageModel":
-    """Put a checkpoint's softmax, which is read and checked now, behind its biLM."""
+    """Combine a biLM with its checkpoint's softmax, which is read and checked now."""
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
     if stored is None or softmax is None:
         raise ArgumentError(
@@ -98,7 +111,7 @@ def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageMod
             Argument("softmax"),
             Argument("softmax_vocab"),
         )
-    # In float32 whatever the biLM's precision: a vocabulary's worth of exponentials is summed up.
+    # In float32 whatever the biLM's precision: exponentials of a whole vocabulary are summed.
     return LanguageModel(reader, softmax.float(), Vocab(stored.vocab, source=stored.source))
 
 
@@ -108,7 +121,11 @@ class LanguageModel:
     def __init__(
         self, reader: Reader, softmax: FullSoftmax | AdaptiveSoftmax, vocab: Vocab
     ) -> None:
-        """`vocab` has one word for every one of the softmax's, the special words first."""
+        """Args:
+        reader: the biLM that reads words.
+        softmax: its output layer.
+        vocab: the words that the softmax predicts, the special words first.
+        """
         self.reader = reader
         self.vocab = vocab
         self._softmax = softmax
@@ -133,11 +150,11 @@ class LanguageModel:
         marks = np.flatnonzero(stream == END_ID)
         starts, lengths = marks[:-1], np.diff(marks)
         budget = options.token_budget(bilm.device)
-        found: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
+        log_probs: list[NDArray[np.floating]] = [np.empty(0)] * len(lengths)  # (D, n+1) each
         bar = token_bar(int(lengths.sum()), options.show_progress_bar)
         with bar as progress, weights_fixed():
             for batch in plan_batches(lengths, budget, options.batch_size):
-                log_probs, _ = next_word_log_probs(
+                of_batch, _ = next_word_log_probs(
                     bilm,
                     self.softmax,
                     partial(text.vectors, self.reader),
@@ -145,15 +162,15 @@ class LanguageModel:
                     Spans(starts[batch], starts[batch], lengths[batch]),
                     start(len(batch)),
                 )
-                scores, ends = log_probs.cpu().numpy(), np.cumsum(lengths[batch])[:-1]
+                scores, ends = of_batch.cpu().numpy(), np.cumsum(lengths[batch])[:-1]
                 require_finite(bool(np.isfinite(scores).all()), "log-probabilities", bilm.dtype)
-                for row, own in zip(batch, np.split(scores, ends, 1), strict=True):
-                    found[row] = own.copy()
+                for row, of_row in zip(batch, np.split(scores, ends, 1), strict=True):
+                    log_probs[row] = of_row.copy()
                 progress.update(int(lengths[batch].sum()))
         unknown = (stream == UNKNOWN_ID) | (stream >= len(self.vocab))
         return [
-            _sentence_score(sentence, own, unknown[mark + 1 : mark + 1 + len(sentence)])
-            for sentence, own, mark in zip(sentences, found, marks, strict=False)
+            _sentence_score(sentence, scores, unknown[mark + 1 : mark + 1 + len(sentence)])
+            for sentence, scores, mark in zip(sentences, log_probs, marks, strict=False)
         ]
 
     def predict(
@@ -164,7 +181,7 @@ class LanguageModel:
         k: int = 10,
         direction: Direction = "both",
     ) -> list[Prediction]:
-        """The likeliest words at a position; see `Elmo.predict`."""
+        """Return the most likely words at a position; see `Elmo.predict`."""
         self._check(sentence, position, k, direction)
         with modes_off(self.reader.bilm.device):
             return self._predict(sentence, position, start, k, direction)
@@ -179,41 +196,40 @@ class LanguageModel:
     ) -> list[Prediction]:
         left, right = sentence[:position], sentence[position + 1 :]
         top = choose_layers("top", self.reader.bilm.config.num_layers, {})
-        # Both sides as sentences of their own: the forward stack's output at the end of the left
-        # one has not seen its </S>, nor the backward stack's at the start of the right one its <S>.
+        # The two sides are read as two sentences. The forward stack's output at the end of the left
+        # side has not seen its </S>, nor the backward stack's at the start of the right side <S>.
         sides, _ = self.reader.read([_read_as(left), _read_as(right)], start(2), top)
         before, after = (sides.values[0, end] for end in (len(left), len(left) + 3))
         dim = self.reader.bilm.config.lstm.projection_dim
         context = {"left": [before[:dim]], "right": [after[dim:]]}
-        wanted = context.get(direction) or context["left"] + context["right"]
-        log_probs: Tensor = self.softmax.log_probs(torch.stack(wanted))
+        hidden = context.get(direction) or context["left"] + context["right"]
+        log_probs: Tensor = self.softmax.log_probs(torch.stack(hidden))
         require_finite(log_probs.isfinite().all(), "log-probabilities", self.reader.bilm.dtype)
         total = log_probs.sum(0)
-        if len(wanted) == 2:
+        if len(hidden) == 2:
             # p(w | left, right) = p(w | left) p(w | right) / p(w), if the sides are independent
             # given w. Without the division frequent words win: quotes, commas, articles.
             total = total - zipf_log_probs(len(total)).to(total)
-        # <UNK> stands for so many words that it would hide all others.
+        # <UNK> represents so many words that it would hide all others.
         first = len(SPECIAL_WORDS)
         total = total[first:]
-        probabilities, places = total.softmax(0).topk(min(k, len(total)))
+        probabilities, indexes = total.softmax(0).topk(min(k, len(total)))
         return [
-            Prediction(self.vocab.words[first + place], probability)
-            for place, probability in zip(places.tolist(), probabilities.tolist(), strict=True)
+            Prediction(self.vocab.words[first + index], probability)
+            for index, probability in zip(indexes.tolist(), probabilities.tolist(), strict=True)
         ]
 
     def evaluate(
         self, sentences: Iterable[Sequence[str]], num_rows: int, show_progress_bar: bool | None
     ) -> Evaluation:
-        """Perplexity of running text; see `Elmo.evaluate`."""
+        """Return the perplexity of running text; see `Elmo.evaluate`."""
         text = TextStream(self.vocab)
         for sentence in sentences:
             if len(sentence):
                 text.add(sentence)
         if not text.num_sentences:
             raise ElmoxError("the text has no words: nothing to evaluate")
-        if num_rows < 1:
-            raise ElmoxError(f"num_rows={num_rows}: expected at least 1")
+        require_at_least(1, "num_rows", num_rows)
         stream = text.ids()
         with token_bar(len(stream) - 1, show_progress_bar) as progress, weights_fixed():
             nll = stream_nll(
@@ -230,12 +246,13 @@ class LanguageModel:
 
     def _check(self, sentence: Sequence[str], position: int, k: int, direction: str) -> None:
         if not 0 <= position <= len(sentence):
-            raise ElmoxError(
-                f"position {position} of a sentence of {len(sentence)} words: expected 0 to "
-                f"{len(sentence)}, where {len(sentence)} is the index after the last word"
+            raise ArgumentError(
+                "{} of a sentence of {} words: expected 0 to {}, where {} is the index after the "
+                "last word",
+                Argument("position", position),
+                *[len(sentence)] * 3,
             )
-        if k < 1:
-            raise ElmoxError(f"k={k}: expected at least 1")
+        require_at_least(1, "k", k)
         if direction not in get_args(Direction):
             raise ArgumentError(
                 "{}: expected both, left or right", Argument("direction", direction)
@@ -257,11 +274,11 @@ class LanguageModel:
 def _sentence_score(
     sentence: Sequence[str], log_probs: NDArray[np.floating], unknown: NDArray[np.bool_]
 ) -> SentenceScore:
-    """From log-probabilities (D, n+1) by position, where the backward `<S>` comes first."""
+    """Make a score of log-probabilities (D, n+1) by position; the backward `<S>` comes first."""
     backward = np.roll(log_probs[1], -1) if len(log_probs) == 2 else None
     return SentenceScore(tuple(sentence), log_probs[0], backward, unknown)
 
 
 def _read_as(words: Sequence[str]) -> list[str]:
-    """Boundary marks inside a sentence are unknown words, as in `TextStream`."""
+    """Replace boundary marks inside a sentence by unknown words, as `TextStream` does."""
     return [SPECIAL_WORDS[UNKNOWN_ID] if word in SPECIAL_WORDS else word for word in words]

@@ -17,7 +17,7 @@ __all__ = ["LayerChoice", "Layers", "choose_layers"]
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """K wanted combinations of the J layers."""
+    """K selected combinations of the J layers."""
 
     num_chosen: int  # K
     coefficients: Tensor | None  # (K, J); None for all layers unchanged

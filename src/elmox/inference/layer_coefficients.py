@@ -53,7 +53,7 @@ def layer_coefficients(
     if isinstance(layers, int):
         return _one_hot([layers], num_layers), True
     if not len(layers):
-        raise ElmoxError("layers=[]: name at least one layer")
+        raise ArgumentError("{}: expected at least one layer", Argument("layers", layers))
     return _one_hot(layers, num_layers), False
 
 

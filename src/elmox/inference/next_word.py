@@ -2,7 +2,7 @@
 
 Text is a *stream* of word ids, `1 w1..wn 1 w1..wm 1`: every sentence between two marks. The first
 ids of a language model's vocabulary are 0 `<S>`, 1 `</S>`, 2 `<UNK>`; ids beyond it are words that
-can be read but not predicted. Position p lies between the stream's places p and p+1:
+can be read but not predicted. Position p is between the elements p and p+1 of the stream:
 
     forward   reads s[p], a mark as <S>        and predicts s[p+1], a mark being </S>
     backward  reads s[p+1], a mark as </S>     and predicts s[p], a mark being <S>
@@ -34,14 +34,14 @@ Encode: TypeAlias = Callable[[Ids], Tensor]  # distinct word ids -> (U, P) token
 
 @dataclass(frozen=True)
 class Spans:
-    """Consecutive positions of a stream, for B rows. The directions may stand at other places."""
+    """Consecutive positions of a stream, for B rows. The two directions may read different ones."""
 
-    forward: Ids  # (B,) where each row's span begins
+    forward: Ids  # (B,) first position of each row's span
     backward: Ids  # (B,)
-    lengths: Ids  # (B,) positions of each span, at least 1
+    lengths: Ids  # (B,) number of positions of each span, at least 1
 
     def positions(self, num_directions: int) -> Ids:
-        """(D, N) all positions, row after row, in the order of the text."""
+        """Return all positions, (D, N), row after row, in the order of the text."""
         within = np.arange(self.lengths.sum()) - np.repeat(
             np.cumsum(self.lengths) - self.lengths, self.lengths
         )
@@ -57,11 +57,11 @@ def next_word_log_probs(
     Args:
         bilm: the language model's body.
         softmax: its output layer, on the same device.
-        encode: gives token vectors of distinct word ids.
+        encode: returns token vectors of distinct word ids.
         stream: word ids; any array, also a memory-mapped one.
-        spans: what to read. The forward stack begins at the left end, the backward one at the
-            right.
-        state: of the B rows.
+        spans: the positions to read. The forward stack begins at the left end, the backward one at
+            the right.
+        state: start state of the B rows.
 
     Returns:
         Log-probabilities (D, N) in the order of `spans.positions`, and the state after the spans.
@@ -73,21 +73,22 @@ def next_word_log_probs(
 def _next_word_log_probs(
     bilm: BiLm, softmax: OutputLayer, encode: Encode, stream: Stream, spans: Spans, state: LstmState
 ) -> tuple[Tensor, LstmState]:
-    places = spans.positions(bilm.config.lstm.num_directions)
-    inputs = stream[places + np.array([[0], [1]])[: len(places)]].astype(np.int64)
-    targets = stream[places + np.array([[1], [0]])[: len(places)]].astype(np.int64)
+    positions = spans.positions(bilm.config.lstm.num_directions)
+    inputs = stream[positions + np.array([[0], [1]])[: len(positions)]].astype(np.int64)
+    targets = stream[positions + np.array([[1], [0]])[: len(positions)]].astype(np.int64)
     inputs[0][inputs[0] == END_ID] = BEGIN_ID
     targets[1:][targets[1:] == END_ID] = BEGIN_ID
     targets[targets >= softmax.num_words] = UNKNOWN_ID
     words, index = np.unique(inputs, return_inverse=True)
-    wanted = torch.from_numpy(targets).to(bilm.device)
+    target_ids = torch.from_numpy(targets).to(bilm.device)
     dtype = torch.promote_types(bilm.dtype, torch.float32)
-    found = torch.empty(wanted.shape, device=bilm.device, dtype=dtype)
+    log_probs = torch.empty(target_ids.shape, device=bilm.device, dtype=dtype)
 
     def predict(window: Window) -> None:
         top = window.layers[-1].flatten(0, 1)  # (D*n, P)
-        log_probs = softmax.target_log_probs(top, wanted.gather(1, window.places).flatten())
-        found.scatter_(1, window.places, log_probs.view(window.places.shape).to(dtype))
+        positions = window.positions
+        of_window = softmax.target_log_probs(top, target_ids.gather(1, positions).flatten())
+        log_probs.scatter_(1, positions, of_window.view(positions.shape).to(dtype))
 
     final = bilm.infer(encode(words), index.reshape(inputs.shape), spans.lengths, state, predict)
-    return found, final
+    return log_probs, final

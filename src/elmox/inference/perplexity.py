@@ -1,7 +1,7 @@
-"""How well a language model predicts running text: full-softmax perplexity.
+"""Perplexity of a language model on running text, by the full softmax.
 
-As the paper's evaluation did, text is read in rows of consecutive sentences, side by side, and the
-LSTMs' state runs on from sentence to sentence. Every position counts once in each direction.
+As in the paper's evaluation, text is read in parallel rows of consecutive sentences, and the LSTMs'
+state is carried from sentence to sentence. Every position counts once in each direction.
 """
 
 import math
@@ -16,10 +16,10 @@ from elmox.model.softmax import OutputLayer
 from elmox.model.state import LstmState, zero_state
 from elmox.text.vocab import END_ID, UNKNOWN_ID
 
-NUM_ROWS = 256  # as bilm-tf's evaluation had
-# A row's first words have nothing before them. In rows of this length that is noise.
-LEAST_ROW_POSITIONS = 256
-WINDOW_POSITIONS = 2**16  # read with one look at their distinct words
+NUM_ROWS = 256  # as in bilm-tf's evaluation
+# The first words of a row have no context. In rows of this length the effect is negligible.
+MIN_ROW_POSITIONS = 256
+WINDOW_POSITIONS = 2**16  # whose distinct words are encoded together
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class StreamNll:
 
     forward: float
     backward: float | None  # None for models that only read forward
-    num_positions: int  # of one direction: n+1 for a sentence of n words
-    num_unknown: int  # of them: words scored as <UNK>
+    num_positions: int  # per direction: n+1 for a sentence of n words
+    num_unknown: int  # words scored as <UNK>
 
     @property
     def forward_perplexity(self) -> float:
-        """exp of the mean over positions."""
+        """exp of the mean over positions, of the forward language model."""
         return _perplexity(self.forward / self.num_positions)
 
     @property
     def backward_perplexity(self) -> float | None:
-        """The same from the right."""
+        """exp of the mean over positions, of the backward language model."""
         return None if self.backward is None else _perplexity(self.backward / self.num_positions)
 
     @property
@@ -62,11 +62,11 @@ def stream_nll(
     Args:
         bilm: the language model's body.
         softmax: its output layer, on the same device; ids from its number of words on are <UNK>.
-        encode: gives token vectors (U, P) of distinct word ids.
+        encode: returns token vectors (U, P) of distinct word ids.
         stream: word ids `1 w.. 1 w.. 1` (see `next_word.py`), at least two of them.
-        num_rows: rows read side by side, each from zero state; fewer where the text is short.
+        num_rows: rows that are read in parallel, each from zero state; short texts have fewer.
         window_steps: positions of a row that are read at a time; changes memory, not the result.
-        progress: told how many positions have just been read.
+        progress: called with the number of positions that have just been read.
     """
     bounds = _row_bounds(stream, num_rows)
     order = np.argsort(bounds[:-1] - bounds[1:], kind="stable")  # longest first
@@ -91,12 +91,12 @@ def stream_nll(
 
 
 def _row_bounds(stream: Stream, num_rows: int) -> Ids:
-    """Cut a stream into rows of whole sentences and about equal length; (B+1,) rising."""
+    """Return the bounds of rows of whole sentences and about equal length, (B+1,), rising."""
     num_positions = len(stream) - 1
-    num_rows = max(1, min(num_rows, num_positions // LEAST_ROW_POSITIONS))
-    wanted = np.arange(1, num_rows) * num_positions // num_rows
+    num_rows = max(1, min(num_rows, num_positions // MIN_ROW_POSITIONS))
+    even = np.arange(1, num_rows) * num_positions // num_rows
     marks = np.append(np.flatnonzero(stream == END_ID), num_positions)
-    return np.unique([0, *marks[np.searchsorted(marks, wanted)], num_positions])
+    return np.unique([0, *marks[np.searchsorted(marks, even)], num_positions])
 
 
 def _perplexity(nats: float) -> float:

@@ -1,7 +1,7 @@
-"""Sentences of words to chosen layers, a batch at a time: everything between words and vectors.
+"""Sentences of words to selected layers, a batch at a time: everything between words and vectors.
 
-Used by whatever runs a frozen biLM. Nothing here remembers a sentence: state is passed in and out;
-the only memory is the cache of word vectors, which cannot change a result.
+Nothing here remembers a sentence: state is passed in and returned. The only memory is the cache of
+word vectors, which changes no result.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ WORDS_ENCODED_AT_ONCE_CUDA = 2**14
 
 @dataclass(frozen=True)
 class RaggedVectors:
-    """Chosen layers of B sentences, end to end, boundaries included."""
+    """Selected layers of B sentences, one after the other, boundaries included."""
 
     values: Tensor  # (K, N, D)
     lengths: NDArray[np.int64]  # (B,)
@@ -38,10 +38,10 @@ class RaggedVectors:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the vectors of a batch go: into rows of a tensor, which may be larger than the batch.
+    """Rows of a tensor that receive the vectors of a batch; there may be more rows than tokens.
 
-    Vectors are rounded to the tensor's precision. Several tokens may name the same row, which then
-    holds any one of them: that is how what nobody wants is dropped.
+    Vectors are rounded to the tensor's precision. If several tokens have the same row, it receives
+    any one of them: that is how vectors are dropped.
     """
 
     out: Tensor  # (K, M, D), on any device, of any strides
@@ -58,9 +58,10 @@ def infer_layers(
     window_tokens: int | None = None,
     into: Destination | None = None,
 ) -> tuple[Tensor, LstmState]:
-    """Run `BiLm.infer` and collect its windows: the chosen layers (K, N, D), and the new state.
+    """Run `BiLm.infer` and collect its windows.
 
-    Where a destination is given, its tensor is filled and returned.
+    Returns:
+        The selected layers (K, N, D), or the tensor of the destination; and the new state.
     """
     with modes_off(vectors.device):
         config = bilm.config
@@ -73,9 +74,9 @@ def infer_layers(
 
         def collect(window: Window) -> None:
             chosen = choice.apply(window.layers).to(out.device, out.dtype)
-            where = window.places if rows is None else rows[window.places]
-            for direction, places in enumerate(where.to(out.device)):
-                halves[:, places, direction] = chosen[:, direction]
+            indexes = window.positions if rows is None else rows[window.positions]
+            for direction, index in enumerate(indexes.to(out.device)):
+                halves[:, index, direction] = chosen[:, direction]
 
         final = bilm.infer(vectors, index, lengths, state, collect, window_tokens)
         return out, final
@@ -91,18 +92,18 @@ class Reader:
         self._watch = WeightsWatch()
 
     def zero_state(self, num_rows: int) -> LstmState:
-        """The state of rows that have read nothing, on the model's device."""
+        """Return the state of rows that have read nothing, on the model's device."""
         return zero_state(self.bilm.config.lstm, num_rows, self.bilm.device, self.bilm.dtype)
 
     def token_vectors(self, words: Sequence[str]) -> Tensor:
-        """Context-independent vectors of distinct words, (U, P), without gradients."""
+        """Return context-independent vectors of distinct words, (U, P), without gradients."""
         encoder = self.bilm.token_encoder
         with modes_off(self.bilm.device):
             version = self._watch.version([*encoder.parameters(), *encoder.buffers()])
             return self.cache.vectors(words, version)
 
     def clear_cache(self) -> None:
-        """Forget everything that was computed from the weights."""
+        """Discard everything that was computed from the weights."""
         self.cache.clear()
         self._watch.clear()
         self.bilm.clear_derived()
@@ -118,13 +119,12 @@ class Reader:
         """Read a batch.
 
         Args:
-            sentences: B tokenized sentences, without boundaries; none may be missing, all may be
-                empty (an empty one is its two boundaries).
+            sentences: B tokenized sentences, without boundaries, B > 0; an empty one is read as its
+                two boundaries.
             state: start state of the B rows.
-            choice: the layers wanted.
-            window_tokens: tokens in flight at a time; None for what suits the device.
-            into: where the vectors go, whose tensor is then all that is returned; None for a tensor
-                of their own.
+            choice: the layers to return.
+            window_tokens: tokens in flight at a time; None for a default of the device.
+            into: the destination of the vectors, whose tensor is then returned; None for a new one.
         """
         batch = index_sentences(sentences, self.indexer.begin, self.indexer.end)
         vectors = self.token_vectors(batch.words)
@@ -141,27 +141,28 @@ class Reader:
         write: Callable[[slice, slice, Tensor], None],
         window_tokens: int | None = None,
     ) -> LstmState:
-        """Read one sentence of any length, handing its vectors over window by window.
+        """Read one sentence of any length, passing its vectors on window by window.
 
         Args:
             sentence: T tokens.
             state: start state of the one row.
-            choice: the layers wanted.
-            write: called with (tokens, dimensions, vectors (K, n, P)): which part of the (K, T, D)
-                result this is. Forward halves come from the left, backward halves from the right.
+            choice: the layers to return.
+            write: called with (tokens, dimensions, vectors (K, n, P)), the part of the (K, T, D)
+                result that this is. Forward halves come from the left, backward halves from the
+                right.
             window_tokens: tokens in flight at a time.
         """
         batch = index_sentences([sentence], self.indexer.begin, self.indexer.end)
         dim = self.bilm.config.lstm.projection_dim
 
-        def hand_over(window: Window) -> None:
+        def pass_on(window: Window) -> None:
             chosen = choice.apply(window.layers)
-            for direction, places in enumerate(window.places):
+            for direction, positions in enumerate(window.positions):
                 vectors = chosen[:, direction]
-                ends = int(places[0]), int(places[-1])
+                ends = int(positions[0]), int(positions[-1])
                 if direction == 1:
                     vectors = vectors.flip(1)
-                # Token t stands at place t + 1; the boundaries' places are cut.
+                # Token t has position t + 1; the boundaries are cut.
                 start, stop = max(min(ends) - 1, 0), min(max(ends), len(sentence))
                 if start < stop:
                     first = start - (min(ends) - 1)
@@ -169,7 +170,7 @@ class Reader:
                     write(slice(start, stop), dims, vectors[:, first : first + stop - start])
 
         vectors = self.token_vectors(batch.words)
-        return self.bilm.infer(vectors, batch.index, batch.lengths, state, hand_over, window_tokens)
+        return self.bilm.infer(vectors, batch.index, batch.lengths, state, pass_on, window_tokens)
 
     def _encode(self, words: Sequence[str]) -> Tensor:
         on_gpu = self.bilm.device.type == "cuda"

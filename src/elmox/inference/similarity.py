@@ -11,7 +11,7 @@ from elmox.errors import ElmoxError
 
 Vectors = TypeVar("Vectors", Tensor, NDArray[np.float32], NDArray[np.floating])
 
-_TINY = 1e-12  # the zero vector of an empty sentence is similar to nothing
+_TINY = 1e-12  # so that the zero vector of an empty sentence has similarity 0
 
 
 def normalize(vectors: Vectors) -> Vectors:

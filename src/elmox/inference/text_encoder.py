@@ -1,6 +1,7 @@
 """Text to vectors with a frozen biLM: the encoding half of `elmox.Elmo`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, TypeVar, Unpack, cast, get_args, overload
 
 import numpy as np
@@ -42,6 +43,14 @@ T = TypeVar("T")
 V = TypeVar("V", Tensor, FloatArray)
 
 
+@dataclass
+class Start:
+    """The start state of every sentence: zeros, or a stored warm state (one row)."""
+
+    mode: StateMode = "zero"
+    warm: LstmState | None = None
+
+
 class TextEncoder:
     """A biLM with its tokenizer, its mixes and its start state.
 
@@ -49,19 +58,27 @@ class TextEncoder:
         reader: the biLM that reads words.
         config: its architecture.
         mixes: learned mixes of its layers, by name.
+        start: the start state of every sentence.
     """
 
-    def __init__(self, reader: Reader, mixes: dict[str, Mix], warm_state: LstmState | None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        mixes: dict[str, Mix],
+        start: Start,
+        carried: CarriedState | None = None,
+    ) -> None:
         """Args:
         reader: the biLM that reads words.
         mixes: learned mixes of its layers, by name.
-        warm_state: the stored start state (one row), if any.
+        start: the start state of every sentence.
+        carried: state from which each row continues instead, and which is updated.
         """
         self.reader = reader
         self.config: ElmoConfig = reader.bilm.config
         self.mixes = mixes
-        self._warm_state = warm_state
-        self._state: StateMode = "zero"
+        self.start = start
+        self._carried = carried
         self._tokenize = get_tokenizer(self.config.text.tokenizer)
 
     @property
@@ -88,7 +105,7 @@ class TextEncoder:
     @property
     def state(self) -> StateMode:
         """The start state of every sentence: "zero" or "warm"."""
-        return self._state
+        return self.start.mode
 
     @state.setter
     def state(self, mode: StateMode) -> None:
@@ -96,13 +113,13 @@ class TextEncoder:
             raise ArgumentError(
                 "{}: expected 'zero' or 'warm' (or use elmo.stateful())", Argument("state", mode)
             )
-        if mode == "warm" and self._warm_state is None:
+        if mode == "warm" and self.start.warm is None:
             raise ArgumentError(
                 "{}: no warm state is stored with this model; make one with "
                 "elmo.warm_up(sentences) and keep it with elmo.save_pretrained(path)",
                 Argument("state", mode),
             )
-        self._state = mode
+        self.start.mode = mode
 
     @torch.inference_mode(False)
     def to(
@@ -204,11 +221,11 @@ class TextEncoder:
             warn_if_tokens(texts)
         batches = BatchOptions(batch_size, batch_tokens, show_progress_bar)
         if convert_to_tensor or not convert_to_numpy:
-            tensors = self.token_vectors(
+            tensors = self._token_vectors(
                 TENSORS, texts, layers, normalize_embeddings, batches, device
             )
             return tensors[0] if is_single else tensors
-        arrays = self.token_vectors(ARRAYS, texts, layers, normalize_embeddings, batches, device)
+        arrays = self._token_vectors(ARRAYS, texts, layers, normalize_embeddings, batches, device)
         return arrays[0] if is_single else arrays
 
     @overload
@@ -329,8 +346,8 @@ class TextEncoder:
         choice = choose_layers("top", self.num_layers, {})
         for sentence in self.tokens_of(sentences):
             _, state = self.reader.read([sentence], state, choice)
-        self._warm_state = state.to(torch.device("cpu"), torch.float32)
-        self._state = "warm"
+        self.start.warm = state.to(torch.device("cpu"), torch.float32)
+        self.start.mode = "warm"
 
     def clear_cache(self) -> None:
         """Discard what was computed from the weights: word vectors, packed copies of the weights.
@@ -340,39 +357,11 @@ class TextEncoder:
         """
         self.reader.clear_cache()
 
-    def token_vectors(
-        self,
-        output: Output[V],
-        sentences: Texts,
-        layers: Layers,
-        normalized: bool,
-        options: BatchOptions,
-        device: str | torch.device | None,
-        carried: CarriedState | None = None,
-    ) -> list[V]:
-        """Return a vector per token as one kind of output; see `encode_tokens`.
-
-        Args:
-            output: arrays or tensors.
-            sentences: strings or lists of tokens.
-            layers: the layers to return.
-            normalized: scale every vector to length 1.
-            options: sizes of batches.
-            device: move the model there first.
-            carried: state to continue from and to update; None starts every sentence afresh.
-        """
-
-        def finish(values: Tensor, lengths: NDArray[np.int64]) -> list[V]:
-            vectors = output.split(values, lengths)
-            return [normalize(each) for each in vectors] if normalized else vectors
-
-        return self._encode(sentences, layers, options, device, finish, carried)
-
     def start_state(self, num_rows: int) -> LstmState:
         """Return the state in which new rows begin, by the model's `state`."""
-        if self._state == "zero" or self._warm_state is None:
+        if self.start.mode == "zero" or self.start.warm is None:
             return self.reader.zero_state(num_rows)
-        return self._warm_state.to(self.device, self.reader.bilm.dtype).expand(num_rows)
+        return self.start.warm.to(self.device, self.reader.bilm.dtype).expand(num_rows)
 
     def tokens_of(self, sentences: Texts) -> list[Sequence[str]]:
         """Tokenize strings, check lists of tokens."""
@@ -382,6 +371,21 @@ class TextEncoder:
         if isinstance(sentence, str):
             return self._tokenize(sentence)
         return checked_tokens(row, sentence)
+
+    def _token_vectors(
+        self,
+        output: Output[V],
+        texts: list[Text],
+        layers: Layers,
+        normalized: bool,
+        options: BatchOptions,
+        device: str | torch.device | None,
+    ) -> list[V]:
+        def finish(values: Tensor, lengths: NDArray[np.int64]) -> list[V]:
+            vectors = output.split(values, lengths)
+            return [normalize(each) for each in vectors] if normalized else vectors
+
+        return self._encode(texts, layers, options, device, finish)
 
     def _sentence_vectors(
         self,
@@ -409,10 +413,10 @@ class TextEncoder:
         options: BatchOptions,
         device: str | torch.device | None,
         finish: Callable[[Tensor, NDArray[np.int64]], list[T]],
-        carried: CarriedState | None = None,
     ) -> list[T]:
         if device is not None:
             self.to(device)
+        carried = self._carried
         return encode_batches(
             self.reader,
             self.tokens_of(sentences),

@@ -1,8 +1,8 @@
 """Sentences of words to a stream of ids, as the language model reads them (see `next_word.py`).
 
-Ids below V are the softmax vocabulary's. Every other word gets an id of its own from V on: it is
-read as it is spelled, and scored as `<UNK>`. `<S>` and `</S>` as words of a text become `<UNK>`,
-because they mark sentences and training never had them inside one.
+Ids below V are the softmax vocabulary's. Every other word gets a new id from V on: it is read as
+it is spelled, and scored as `<UNK>`. `<S>` and `</S>` as words of a text become `<UNK>`, because
+they mark sentences and never occurred inside one in training.
 """
 
 from array import array
@@ -21,8 +21,8 @@ class TextStream:
     """A text that grows sentence by sentence.
 
     Attributes:
-        num_sentences: so far.
-        num_characters: code points of all words, and one more for what ends each of them.
+        num_sentences: sentences so far.
+        num_characters: code points of all words, and one more for the space or line end after each.
         num_unknown_bytes: UTF-8 bytes of the words scored as `<UNK>`, and one more for each.
     """
 
@@ -37,21 +37,21 @@ class TextStream:
     def add(self, sentence: Sequence[str]) -> None:
         """Append a sentence."""
         for word in sentence:
-            found = self._vocab[word]
-            if found <= UNKNOWN_ID:
+            word_id = self._vocab[word]
+            if word_id <= UNKNOWN_ID:
                 self.num_unknown_bytes += len(word.encode("utf-8", "ignore")) + 1
-                found = UNKNOWN_ID if word in SPECIAL_WORDS else self._new_id(word)
-            self._ids.append(found)
+                word_id = UNKNOWN_ID if word in SPECIAL_WORDS else self._new_id(word)
+            self._ids.append(word_id)
         self._ids.append(END_ID)
         self.num_sentences += 1
         self.num_characters += sum(map(len, sentence)) + len(sentence)
 
     def ids(self) -> NDArray[np.uint32]:
-        """The stream, `1 w.. 1 w.. 1`; nothing can be added while it is in use."""
+        """Return the stream, `1 w.. 1 w.. 1`; nothing can be added while it is in use."""
         return np.frombuffer(self._ids, dtype=np.uint32)
 
     def vectors(self, reader: Reader, ids: Ids) -> Tensor:
-        """Token vectors of distinct ids, (U, P)."""
+        """Return token vectors of distinct ids, (U, P)."""
         marks = (reader.indexer.begin, reader.indexer.end, SPECIAL_WORDS[UNKNOWN_ID])
         words, new = self._vocab.words, self._new
         return reader.token_vectors([
@@ -60,7 +60,8 @@ class TextStream:
         ])  # fmt: skip
 
     def _new_id(self, word: str) -> int:
-        found = self._new_ids.setdefault(word, len(self._vocab) + len(self._new))
-        if found == len(self._vocab) + len(self._new):
+        next_id = len(self._vocab) + len(self._new)
+        word_id = self._new_ids.setdefault(word, next_id)
+        if word_id == next_id:
             self._new.append(word)
-        return found
+        return word_id

@@ -1,9 +1,8 @@
 """An LRU cache of token vectors: the encoder runs once per distinct word, also across calls.
 
 The vectors are rows of one table on the model's device, so that a batch of known words is one
-gather. The time at which a slot was last used is a number in an array, so that a call's words are
-touched all at once. The cache is invisible: it changes no result, and forgets everything when the
-weights change.
+gather. The time at which a slot was last used is a number in an array, so that all words of a call
+are updated at once. The cache changes no result, and is emptied when the weights change.
 """
 
 import os
@@ -27,18 +26,18 @@ class WordCache:
     """Vectors of the most recently used words.
 
     Safe to share between threads and to fork: the lock is held for bookkeeping, never while words
-    are encoded, and a forked process has a lock of its own.
+    are encoded, and a forked process gets a new lock.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
         """Args:
         encode: distinct words -> (U, P), without gradients.
-        capacity: most words kept; 0 turns the cache off.
+        capacity: maximum number of words kept; 0 turns the cache off.
         """
         self.capacity = capacity
         self._encode = encode
         self._slots: dict[str, int] = {}
-        self._words: list[str] = []  # of each slot
+        self._words: list[str] = []  # by slot
         self._used = np.zeros(capacity, np.int64)  # when each slot was last used
         self._time = 0
         self._table: Tensor | None = None
@@ -60,13 +59,13 @@ class WordCache:
 
         Args:
             words: distinct words.
-            version: of the weights; what was cached under another version is forgotten.
+            version: version of the weights; vectors of another version are discarded.
         """
         if len(words) > self.capacity:  # they would push each other out
             return self._encode(words)
         with self._lock:
             if version != self._version:
-                self._forget()
+                self._discard()
                 self._version = version
             slots = np.fromiter(map(self._slots.get, words, repeat(_UNKNOWN)), np.int64, len(words))
             is_known = slots != _UNKNOWN
@@ -89,23 +88,23 @@ class WordCache:
         return vectors
 
     def clear(self) -> None:
-        """Forget every word."""
+        """Discard every word."""
         with self._lock:
-            self._forget()
+            self._discard()
 
     def unlock_after_fork(self) -> None:
         """Replace the lock in a new process, where the thread that held it does not run."""
-        if self._lock.locked():  # it was in the middle of something
-            self._forget()
+        if self._lock.locked():  # the table may be half changed
+            self._discard()
         self._lock = Lock()
 
-    def _forget(self) -> None:
+    def _discard(self) -> None:
         self._slots.clear()
         self._words.clear()
         self._table = None
 
     def _rows(self, slots: NDArray[np.int64]) -> Tensor | None:
-        """Vectors of some slots; None for none."""
+        """Return the vectors of some slots; None for no slots."""
         if not len(slots):
             return None
         assert self._table is not None
@@ -114,13 +113,13 @@ class WordCache:
     def _insert(self, words: Sequence[str], vectors: Tensor) -> None:
         """Give slots to words that have none: free ones first, then the longest unused.
 
-        The words of the present call, which are in use now, are the last to make room.
+        The words of the present call are the last to be replaced.
         """
-        if self._slots:  # another thread may have brought some of them meanwhile
-            places = [i for i, word in enumerate(words) if word not in self._slots]
-            if len(places) < len(words):
-                words = [words[i] for i in places]
-                vectors = vectors[to_device(np.array(places, np.int64), vectors.device)]
+        if self._slots:  # another thread may have inserted some of them meanwhile
+            new = [i for i, word in enumerate(words) if word not in self._slots]
+            if len(new) < len(words):
+                words = [words[i] for i in new]
+                vectors = vectors[to_device(np.array(new, np.int64), vectors.device)]
         if self._table is None:  # zeros cost no memory before they are written to
             self._table = vectors.new_zeros(self.capacity, vectors.shape[1])
         taken = len(self._words)
@@ -138,14 +137,14 @@ class WordCache:
                 self._slots[word] = slot
                 self._words[slot] = word
             self._used[slots] = self._time
-        except BaseException:  # also an interruption: better empty than half changed
-            self._forget()
+        except BaseException:  # also after an interruption the table must not be half changed
+            self._discard()
             raise
 
 
 @cache
 def _caches_to_unlock() -> "WeakSet[WordCache]":
-    """All caches of this process, whose locks a fork replaces."""
+    """Return the set of all caches of this process, whose locks a fork replaces."""
     caches: WeakSet[WordCache] = WeakSet()
 
     def unlock() -> None:

@@ -1,7 +1,7 @@
 """The bidirectional language model: token vectors to all layers (Peters et al. 2018, 3.1-3.2).
 
-Layer 0 is the token vector, once for each direction; layer l is the forward and the backward LSTM's
-output side by side. Layers above the first have a residual connection, added outside the
+Layer 0 is the token vector, once for each direction; layer l is the concatenated output of the
+forward and the backward LSTM. Layers above the first have a residual connection, added outside the
 recurrence.
 
 Batches are ragged (see `text/batches.py`). Shapes: U distinct words, N tokens, B sentences, L LSTM
@@ -34,14 +34,14 @@ from elmox.text.batches import time_major
 
 @dataclass(frozen=True)
 class Window:
-    """The layers of some consecutive time steps of a ragged batch, for n tokens a direction.
+    """The layers of some consecutive time steps of a ragged batch, for n tokens per direction.
 
-    The backward stack reads from the right, so the two directions of a window lie at different
-    places of the batch.
+    The backward stack reads from the right, so the two directions of a window are different tokens
+    of the batch.
     """
 
     layers: Tensor  # (L+1, D, n, P)
-    places: Tensor  # (D, n) where in the ragged batch each token stands
+    positions: Tensor  # (D, n) the index of each token in the ragged batch
 
 
 class BiLm(nn.Module):
@@ -66,7 +66,7 @@ class BiLm(nn.Module):
     def forward(
         self, tokens: Tensor, lengths: NDArray[np.int64], state: LstmState
     ) -> tuple[Tensor, LstmState]:
-        """All layers at once, the plain way, which autograd can follow.
+        """Return all layers, computed in the plain way, which autograd can follow.
 
         Args:
             tokens: (N, P) token vectors, sentence after sentence, boundaries included.
@@ -76,7 +76,7 @@ class BiLm(nn.Module):
         Returns:
             Layers (L+1, N, D*P) in the order of `tokens`, and the state after the last token.
         """
-        inputs = _side_by_side(tokens, lengths, self.config.lstm.num_directions)  # (D, B, T, P)
+        inputs = _padded_rows(tokens, lengths, self.config.lstm.num_directions)  # (D, B, T, P)
         alive = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(tokens.device)
         layers, hidden, cell = [inputs], [], []
         for number, lstm in enumerate(self._layers()):
@@ -85,26 +85,25 @@ class BiLm(nn.Module):
             layers.append(inputs)
             hidden.append(h)
             cell.append(c)
-        found = _end_to_end(torch.stack(layers), lengths)
-        return found, LstmState(torch.stack(hidden), torch.stack(cell))
+        state = LstmState(torch.stack(hidden), torch.stack(cell))
+        return _ragged(torch.stack(layers), lengths), state
 
     def learn(self, tokens: Tensor, lengths: NDArray[np.int64], state: LstmState) -> Tensor:
-        """The layers of `forward` for training: in less time and memory.
+        """Return the layers of `forward`, for training: in less time and memory.
 
         All rows run as long as the longest. What a row reads beyond its end reaches none of its
-        tokens, for no direction looks ahead; but its state after the last token is not known.
+        tokens, because no direction looks ahead; but its state after the last token is not known.
         """
-        if self.dtype.itemsize < 4:  # there `lstm_rows` is made for steps of one shape
-            found: Tensor = self(tokens, lengths, state)[0]
-            return found
-        rows = _side_by_side(tokens, lengths, self.config.lstm.num_directions)
+        if self.dtype.itemsize < 4:  # in half precision `lstm_rows` needs steps of one shape
+            return cast(Tensor, self(tokens, lengths, state)[0])
+        rows = _padded_rows(tokens, lengths, self.config.lstm.num_directions)
         inputs = rows.transpose(1, 2)  # (D, T, B, P)
         layers = [inputs]
         for number, lstm in enumerate(self._layers()):
             outputs, _, _ = lstm.read_rows(inputs, state.hidden[number], state.cell[number])
             inputs = outputs + inputs if self._skips(number) else outputs
             layers.append(inputs)
-        return _end_to_end(torch.stack(layers).transpose(2, 3), lengths)
+        return _ragged(torch.stack(layers).transpose(2, 3), lengths)
 
     def infer(
         self,
@@ -115,20 +114,20 @@ class BiLm(nn.Module):
         emit: Callable[[Window], None],
         window_tokens: int | None = None,
     ) -> LstmState:
-        """All layers, window by window: the fast way, without gradients or autocast.
+        """Emit all layers window by window: the fast way, without gradients or autocast.
 
-        State is carried from window to window, forward from the left and backward from the right,
-        so the result does not depend on the windows while the memory does: it never holds more than
-        one window's activations, however long a sentence is.
+        State is carried from window to window, forward from the left and backward from the right.
+        So the windows change the memory but not the result: only one window's activations are held,
+        however long a sentence is.
 
         Args:
             vectors: (U, P) vectors of the distinct words.
-            index: (N,) the word of each token, sentence after sentence; (D, N) where the directions
+            index: (N,) the word of each token, sentence after sentence; (D, N) if the directions
                 read different words.
             lengths: (B,) tokens of each sentence.
             state: start state of the B rows.
             emit: called with every window; its tensors may be kept.
-            window_tokens: tokens of a window (at least one time step is always taken).
+            window_tokens: tokens per window; a window has at least one time step.
 
         Returns:
             The state after the last token of each row.
@@ -137,7 +136,7 @@ class BiLm(nn.Module):
             return self._infer(vectors, index, lengths, state, emit, window_tokens)
 
     def clear_derived(self) -> None:
-        """Forget everything that was computed from the weights."""
+        """Discard everything that was computed from the weights."""
         for module in self.modules():
             for value in vars(module).values():
                 if isinstance(value, Derived):
@@ -156,9 +155,9 @@ class BiLm(nn.Module):
         device = vectors.device
         order = time_major(lengths)
         rows, back = to_device(np.stack([order.rows, np.argsort(order.rows)]), device)
-        places = np.stack([order.forward, order.backward][: config.num_directions])
-        where = to_device(places, device)
-        words = to_device(index, device).expand(where.shape).gather(1, where)
+        read = np.stack([order.forward, order.backward][: config.num_directions])
+        positions = to_device(read, device)
+        words = to_device(index, device).expand(positions.shape).gather(1, positions)
         hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
         with computing():
             kernels = self._kernels.get(
@@ -168,7 +167,7 @@ class BiLm(nn.Module):
             )
             first, of_words = kernels[0], None
             if isinstance(first, PackedLstm):
-                of_words = first.for_words(vectors, where.shape[1], len(lengths))
+                of_words = first.for_words(vectors, positions.shape[1], len(lengths))
         window_tokens = window_tokens or default_window_tokens(self)
         for steps, start, stop in _windows(order.step_sizes, window_tokens):
             with computing():
@@ -181,7 +180,7 @@ class BiLm(nn.Module):
                         outputs = kernel(inputs, steps, hidden[number], cell[number])
                     inputs = outputs.add_(inputs) if self._skips(number) else outputs
                     layers.append(inputs)
-                emit(Window(torch.stack(layers), where[:, start:stop]))
+                emit(Window(torch.stack(layers), positions[:, start:stop]))
         return LstmState(hidden[:, :, back], cell[:, :, back])
 
     def _layers(self) -> list[LstmLayer]:
@@ -192,10 +191,10 @@ class BiLm(nn.Module):
 
 
 def default_window_tokens(bilm: BiLm) -> int:
-    """Tokens whose activations fill a fixed share of memory: cache-sized on a CPU."""
+    """Return the number of tokens whose activations fit into a cache, or a share of a GPU."""
     config, weights = bilm.config.lstm, bilm._layers()[0].weights()
     if why_not_fused(weights.input_weight, weights) is None:
-        # No gate products are stored, only what goes in and out: some ten vectors at a time.
+        # No gate products are stored, only inputs and outputs: some ten vectors at a time.
         budget = torch.cuda.get_device_properties(bilm.device).total_memory // 16
         per_token = 10 * config.num_directions * config.projection_dim * bilm.dtype.itemsize
     else:
@@ -217,19 +216,19 @@ def _windows(step_sizes: NDArray[np.int64], window_tokens: int) -> list[tuple[li
     return windows
 
 
-def _side_by_side(tokens: Tensor, lengths: NDArray[np.int64], num_directions: int) -> Tensor:
-    """(N, P) -> (D, B, T, P): padded rows, each direction's in the order in which it reads."""
+def _padded_rows(tokens: Tensor, lengths: NDArray[np.int64], num_directions: int) -> Tensor:
+    """(N, P) -> (D, B, T, P): padded rows, in the order in which each direction reads."""
     starts, last = (np.cumsum(lengths) - lengths)[:, None], lengths[:, None] - 1
     steps = np.arange(lengths.max())
     read = [np.minimum(steps, last), np.maximum(last - steps, 0)]
-    places = starts + np.stack(read[:num_directions])
-    return F.embedding(to_device(places, tokens.device), tokens)
+    positions = starts + np.stack(read[:num_directions])
+    return F.embedding(to_device(positions, tokens.device), tokens)
 
 
-def _end_to_end(layers: Tensor, lengths: NDArray[np.int64]) -> Tensor:
-    """The way back, for all layers: (L+1, D, B, T, P) -> (L+1, N, D*P), padding left out."""
+def _ragged(layers: Tensor, lengths: NDArray[np.int64]) -> Tensor:
+    """(L+1, D, B, T, P) -> (L+1, N, D*P): the inverse of `_padded_rows`, for all layers."""
     rows = np.repeat(np.arange(len(lengths)), lengths)
     steps = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    where = to_device(np.stack([rows, steps, lengths[rows] - 1 - steps]), layers.device)
-    halves = [layers[:, d, where[0], where[1 + d]] for d in range(layers.shape[1])]
+    index = to_device(np.stack([rows, steps, lengths[rows] - 1 - steps]), layers.device)
+    halves = [layers[:, d, index[0], index[1 + d]] for d in range(layers.shape[1])]
     return torch.cat(halves, dim=-1)

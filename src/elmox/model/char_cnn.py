@@ -26,10 +26,9 @@ WORDS_AT_ONCE = 128
 
 
 def _cuts(num_words: int, device: torch.device) -> list[int]:
-    """Where words sorted by length are cut into groups that are convolved together, ends included.
+    """Return the bounds of groups of words, sorted by length, that are convolved together.
 
-    A GPU wants few groups: the shorter half, most others, and the few long words apart. On text
-    they take a seventh more slots than words one by one would.
+    A GPU is faster with few groups: the shorter half, most others, and the few long words.
     """
     if device.type == "cpu":
         return [*range(0, num_words, WORDS_AT_ONCE), num_words]
@@ -37,10 +36,9 @@ def _cuts(num_words: int, device: torch.device) -> list[int]:
 
 
 def _num_spare(num_words: int, device: torch.device) -> int:
-    """Words to add so that few different numbers occur.
+    """Return the number of words to add, so that few different numbers of words occur.
 
-    On a GPU cuDNN plans every new shape anew, which takes longer than to convolve it: without this,
-    a training step of the small size took twice as long.
+    On a GPU cuDNN plans every new shape, which takes longer than the convolution itself.
     """
     return 0 if device.type == "cpu" else -num_words % 1024
 
@@ -62,7 +60,7 @@ class CharCnn(nn.Module):
         self._tables: Derived[list[Tensor]] = Derived()
 
     def forward(self, characters: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Max first, activation second. Autograd can follow.
+        """Convolve, take the maximum, then activate. Autograd can follow.
 
         Args:
             characters: (U, C) ids, of any integer type.
@@ -76,7 +74,7 @@ class CharCnn(nn.Module):
             return self.activation(self._convolve(characters))
         lengths, order = torch.sort(lengths, stable=True)
         num_spare = _num_spare(len(lengths), characters.device)
-        # The shortest word once more, and again: in front, where words cost least.
+        # Copies of the shortest word, at the front, where words cost least.
         padded = F.pad(order, (num_spare, 0), value=int(order[0]))
         lengths = F.pad(lengths, (num_spare, 0))
         spelled = characters[padded.to(characters.device)]
@@ -89,30 +87,30 @@ class CharCnn(nn.Module):
         return self.activation(torch.empty_like(pooled).index_copy_(0, order, pooled))
 
     def slots_needed(self, length: int) -> int:
-        """How many slots decide about words of at most that many used ones.
+        """Return the number of slots that the vector of a word of this length depends on.
 
         Windows beyond length + widest filter are all padding, and one such window is kept for the
-        max. So the result is the same, and its gradient too.
+        max. So the result and its gradient are the same.
         """
         widest = max(width for width, _ in self.config.filters)
         return min(self.config.max_characters, length + widest)
 
     def _slots(self, length: int, like: Tensor) -> int:
-        """As many slots, on a GPU rounded up: see `_num_spare`."""
+        """Return `slots_needed`, rounded up on a GPU for the reason in `_num_spare`."""
         needed = self.slots_needed(length)
         if like.device.type == "cpu":
             return needed
         return min(self.config.max_characters, -(-needed // 8) * 8)
 
     def _convolve(self, characters: Tensor) -> Tensor:
-        """Before the activation, (U, F)."""
+        """Return the maxima before the activation, (U, F)."""
         embedded = self.embedding(characters.long()).transpose(1, 2)  # (U, E, C)
-        # max keeps the winning places for its backward pass, amax would keep all sums
+        # max keeps the indexes of the maxima for its backward pass, amax would keep all sums
         pooled = [convolution(embedded).max(-1).values for convolution in self.convolutions]
         return torch.cat(pooled, dim=-1)
 
     def _run_kernels(self, characters: Tensor, lengths: Tensor | None) -> Tensor | None:
-        """The same by Triton kernels; None where they do not apply."""
+        """Do the same with Triton kernels; return None if they do not apply."""
         convolutions = cast(list[nn.Conv1d], list(self.convolutions))
         weights = CharCnnWeights(
             table=self.embedding.weight,
@@ -123,7 +121,7 @@ class CharCnn(nn.Module):
 
     @torch.no_grad()
     def infer(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        """The same without gradients, fast: without kernels, by table look-up.
+        """Do the same without gradients, fast: without kernels, by table look-up.
 
         Args:
             characters: (U, C) ids, of any integer type.

@@ -1,7 +1,7 @@
-"""What a stored model consists of, whatever format it was stored in.
+"""A stored model as a value, whatever its file format.
 
 Readers of native and legacy formats return a `Checkpoint`; everything else takes one. It is checked
-once, here, so that a bad file is found at loading with a message that names the array.
+once, here, so that a bad file is an error at loading, with a message that names the array.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ class Softmax:
     Attributes:
         tensors: the state dict of a `FullSoftmax` or `AdaptiveSoftmax`.
         vocab: the words it predicts, `SPECIAL_WORDS` first.
-        source: where it was read, for error messages.
+        source: the file it was read from, for error messages.
     """
 
     tensors: Mapping[str, Tensor]
@@ -49,9 +49,9 @@ class Softmax:
 
 @dataclass(frozen=True)
 class StoredSoftmax:
-    """A softmax that is read when it is first looked at.
+    """A softmax that is read when it is first used.
 
-    It can be four times as large as the rest of a model, and whoever wants vectors never looks.
+    It can be four times as large as the rest of a model, and vectors do not need it.
     """
 
     read: Callable[[], Softmax]
@@ -78,12 +78,12 @@ class StoredSoftmax:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A biLM and what belongs to it.
+    """A biLM with its vocabularies, mixes, start state and softmax.
 
     Attributes:
         config: the architecture.
         tensors: the state dict of `BiLm(config)`.
-        found: what the reader recognized, in words.
+        description: what the reader recognized, in words.
         characters: inventory of code points (ELMoForManyLangs), in the order of their ids.
         words: the input vocabulary of models that read word ids.
         mixes: learned mixes, by name.
@@ -102,7 +102,7 @@ class Checkpoint:
 
 
 def in_precision(checkpoint: Checkpoint, dtype: torch.dtype) -> Checkpoint:
-    """The same model, its weights, softmax and warm state rounded to another precision.
+    """Return the same model with weights, softmax and warm state rounded to another precision.
 
     Mixes are a few numbers and stay as they are.
     """
@@ -139,7 +139,7 @@ def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
     """Make the network and check every array against it: names, shapes, finite values.
 
     Args:
-        checkpoint: what a reader returned.
+        checkpoint: the result of a reader.
         source: the file or folder, for error messages.
     """
     _refuse_larger(checkpoint, source)
@@ -155,10 +155,10 @@ def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
     for name, tensor in checkpoint.tensors.items():
         if tensor.shape != expected[name].shape:
             raise ElmoxError(
-                f"{source}: {name} has shape {tuple(tensor.shape)}, but its configuration asks for "
+                f"{source}: {name} has shape {tuple(tensor.shape)}, but its configuration requires "
                 f"{tuple(expected[name].shape)}"
             )
-        # Both ends are NaN where one value is. (`isfinite` took 40 times as long.)
+        # Both ends are NaN if any value is. (`isfinite` takes 40 times as long.)
         if not all(end.isfinite() for end in tensor.aminmax()):
             raise ElmoxError(
                 f"{source}: {name} contains NaN or infinite values: the file is damaged or its "
@@ -171,7 +171,7 @@ def build_bilm(checkpoint: Checkpoint, source: str) -> BiLm:
 
 @torch.inference_mode(False)
 def build_softmax(checkpoint: Checkpoint) -> FullSoftmax | AdaptiveSoftmax | None:
-    """Make the output layer, if there is one, and check every array of it."""
+    """Make the output layer, if there is one, and check every array."""
     softmax = checkpoint.softmax
     if softmax is None:
         return None
@@ -180,7 +180,7 @@ def build_softmax(checkpoint: Checkpoint) -> FullSoftmax | AdaptiveSoftmax | Non
 
 
 def build_indexer(checkpoint: Checkpoint, source: str) -> WordIndexer:
-    """How this model turns words into ids."""
+    """Make the function that turns words into this model's ids."""
     char_cnn, text = checkpoint.config.char_cnn, checkpoint.config.text
     characters, words = checkpoint.characters, checkpoint.words
     return WordIndexer(
@@ -194,9 +194,9 @@ def build_indexer(checkpoint: Checkpoint, source: str) -> WordIndexer:
 
 
 def _refuse_larger(checkpoint: Checkpoint, source: str) -> None:
-    """Refuse a configuration of far more than there is, before a network of it is made.
+    """Refuse a configuration of far more weights than there are, before a network is made.
 
-    What differs by less is found array by array, with a message that names it.
+    Smaller differences are reported later, with the name of the array.
     """
     config = checkpoint.config
     parts = config.lstm.num_layers
@@ -210,16 +210,16 @@ def _refuse_larger(checkpoint: Checkpoint, source: str) -> None:
     numbers = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     if config.num_parameters > MAX_RATIO * (numbers + 1):
         raise ElmoxError(
-            f"{source}: its configuration asks for {config.num_parameters:,} weights, but there "
+            f"{source}: its configuration requires {config.num_parameters:,} weights, but there "
             f"are {numbers:,}"
         )
 
 
 class _NothingDrawn(TorchFunctionMode):
-    """Modules are made without random weights, for others take their place at once.
+    """Make modules without random weights, because others replace them at once.
 
-    On the meta device there is nothing to draw, but to be asked for it makes torch import its
-    compiler, which takes longer than torch itself.
+    On the meta device there is nothing to draw, but drawing makes torch import its compiler, which
+    takes longer than importing torch itself.
     """
 
     def __torch_function__(
@@ -236,16 +236,16 @@ class _NothingDrawn(TorchFunctionMode):
 
 
 def _aligned(tensor: Tensor) -> Tensor:
-    """The same values at an address as torch gives them out itself.
+    """Return the same values at an address that is aligned as torch's own tensors are.
 
-    Files put arrays at others, where products may run in another order and differ in the last bit:
-    a model would give other vectors when it is stored in another format.
+    Arrays of a file may not be. Products of them may sum in another order and differ in the last
+    bit, so that vectors would depend on the file format.
     """
     return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
 
 
 def _rounded(tensors: Mapping[str, Tensor], dtype: torch.dtype, owner: str) -> dict[str, Tensor]:
-    """Every array in another precision, whose range must hold its values."""
+    """Return every array in another precision, whose range must include its values."""
     rounded = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
         if rounded[name].isinf().any() and not tensor.isinf().any():

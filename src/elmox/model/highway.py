@@ -2,8 +2,8 @@
 
     g = sigmoid(x W_carry + b_carry),  t = relu(x W_transform + b_transform),  out = g*t + (1-g)*x
 
-The array that the weight files call "carry" opens the gate for the *transformed* value; the name is
-kept because every AI2 file uses it.
+The array named "carry" opens the gate for the *transformed* value; the name is kept because every
+AI2 file has it.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Random weights, drawn as the released models' training drew them."""
+"""Random weights, drawn as for the training of the released models."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import PRESETS, ElmoConfig
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError
 from elmox.model.bilm import BiLm
 from elmox.model.char_cnn import CharCnn
 from elmox.model.checkpoint import Checkpoint
@@ -16,7 +16,7 @@ from elmox.model.lstm import LstmLayer
 
 @torch.no_grad()
 def random_bilm(config: ElmoConfig, seed: int = 0) -> BiLm:
-    """A biLM with fresh weights, the same for the same seed on every machine."""
+    """Return a biLM with random weights, the same for the same seed on every machine."""
     generator = torch.Generator().manual_seed(seed)
     bilm = BiLm(config)
     for module in bilm.modules():
@@ -39,9 +39,9 @@ def random_bilm(config: ElmoConfig, seed: int = 0) -> BiLm:
 
 
 def random_checkpoint(size: str, seed: int = 0) -> Checkpoint:
-    """A published size with random weights, for trying things out. Its vectors mean nothing."""
+    """Return a model of a published size with random weights, to try things out."""
     if size not in PRESETS:
-        raise ElmoxError(f"size {size!r}: expected {', '.join(PRESETS)}")
+        raise ArgumentError("{}: expected {}", Argument("size", size), ", ".join(PRESETS))
     tensors = random_bilm(PRESETS[size], seed).state_dict()
     return Checkpoint(PRESETS[size], tensors, description=f"random weights of the {size} size")
 

@@ -5,8 +5,7 @@
     h = clip(W_proj (o * tanh(c)), proj_clip)
 
 The clipped h is both output and recurrent state. Forward and backward language models are separate
-networks that never look at each other; their weights lie side by side along a leading axis so that
-one product serves both.
+networks; their weights are stacked along a leading axis so that one product computes both.
 
 Shapes: D directions, B rows, T steps, P projection, C cells. Gate order: input, forget, output,
 candidate.
@@ -33,19 +32,19 @@ class LstmLayer(nn.Module):
         self.projection = nn.Parameter(torch.empty(d, p, c)) if config.has_projection else None
 
     def gate_bias(self) -> Tensor:
-        """The stored bias with the forget gate's constant added, (D, 4C)."""
+        """Return the stored bias with the forget gate's constant added, (D, 4C)."""
         c = self.config.cell_dim
         constant = torch.zeros_like(self.bias)
         constant[:, c : 2 * c] = self.config.forget_bias
         return self.bias + constant
 
     def tensors(self) -> list[Tensor]:
-        """The stored weights."""
+        """Return the stored weights."""
         stored = self.input_weight, self.recurrent_weight, self.bias, self.projection
         return [tensor for tensor in stored if tensor is not None]
 
     def weights(self) -> LstmWeights:
-        """What a fast kernel needs."""
+        """Return the weights and clips that a fast kernel needs."""
         return LstmWeights(
             input_weight=self.input_weight.detach(),
             recurrent_weight=self.recurrent_weight.detach(),
@@ -58,7 +57,7 @@ class LstmLayer(nn.Module):
     def read_rows(
         self, inputs: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What `forward` does, for training, on rows of equal length; see `lstm_rows`.
+        """Do what `forward` does, for training, on rows of equal length; see `lstm_rows`.
 
         Args:
             inputs: (D, T, B, P), time first.
@@ -87,12 +86,12 @@ class LstmLayer(nn.Module):
 
         Args:
             inputs: (D, B, T, P).
-            mask: (B, T), true where there is a token; rows are padded on the right.
+            mask: (B, T), true at tokens; rows are padded on the right.
             hidden: (D, B, P) start state.
             cell: (D, B, C) start state.
 
         Returns:
-            Outputs (D, B, T, P), zero at padding; hidden and cell state at each row's own end.
+            Outputs (D, B, T, P), zero at padding; hidden and cell state at the end of each row.
         """
         products = torch.einsum("dbtp,dgp->dbtg", inputs, self.input_weight)
         products = products + self.gate_bias()[:, None, None]

@@ -1,4 +1,4 @@
-"""The output layer of the language model: what the LSTMs read, to the next word (section 3.1).
+"""The output layer of the language model, which predicts the next word (section 3.1).
 
 Both directions share it. A vocabulary is ordered by falling count, as bilm-tf's is. The adaptive
 softmax (Grave et al. 2017) gives frequent words a full-width row and rare ones a narrow one.
@@ -32,9 +32,10 @@ class OutputLayer(Protocol):
         """(N, P) -> (N, V) log-probabilities, in float32 or better."""
 
     def target_log_probs(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Log-probabilities of one word a position, (N,), in float32 or better: the full softmax.
+        """Return the log-probability of one word per position, (N,), by the full softmax.
 
-        The memory is bounded whatever N and V are; no gradients.
+        It is computed in float32 or better, without gradients, in memory that N and V do not
+        change.
 
         Args:
             hidden: (N, P).
@@ -43,7 +44,7 @@ class OutputLayer(Protocol):
 
 
 class FullSoftmax(nn.Module):
-    """One row and one bias a word."""
+    """One row and one bias per word."""
 
     def __init__(self, num_words: int, dim: int) -> None:
         super().__init__()
@@ -67,15 +68,15 @@ class FullSoftmax(nn.Module):
 
     @torch.no_grad()
     def target_log_probs(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """See `OutputLayer`. Words come in blocks, so that many positions share a product."""
+        """See `OutputLayer`. Words are read in blocks, so that many positions share a product."""
         parts = []
         for part in chunks(len(hidden), POSITIONS_AT_ONCE.get(hidden.device.type, 512)):
-            rows, wanted = hidden[part].to(self.weight.dtype), targets[part]
+            rows, words = hidden[part].to(self.weight.dtype), targets[part]
             size = max(1, LOGITS_AT_ONCE.get(hidden.device.type, 2**22) // len(rows))
             sums = [
                 self._logits(rows, block).logsumexp(-1) for block in chunks(self.num_words, size)
             ]
-            logits = torch.linalg.vecdot(rows, self.weight[wanted]) + self.bias[wanted]
+            logits = torch.linalg.vecdot(rows, self.weight[words]) + self.bias[words]
             parts.append(logits - torch.stack(sums).logsumexp(0))
         return torch.cat(parts)
 
@@ -112,7 +113,7 @@ class AdaptiveSoftmax(nn.Module):
 
     @torch.no_grad()
     def init(self, generator: torch.Generator) -> None:
-        """N(0, 1/sqrt(fan in)), no bias."""
+        """Draw fresh weights: N(0, 1/sqrt(fan in)), no bias."""
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 parameter.normal_(0.0, 1.0 / math.sqrt(parameter.shape[1]), generator=generator)
@@ -134,20 +135,20 @@ class AdaptiveSoftmax(nn.Module):
         for part in chunks(len(hidden), size):
             rows = hidden[part].to(self.layer.head.weight.dtype)
             parts.append(cast(Tensor, self.layer(rows, targets[part]).output))
-        found = torch.cat(parts)
-        return found.to(torch.promote_types(found.dtype, torch.float32))
+        log_probs = torch.cat(parts)
+        return log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
 
 
 def softmax_from_tensors(
     tensors: Mapping[str, Tensor], num_words: int, dim: int, source: str
 ) -> FullSoftmax | AdaptiveSoftmax:
-    """Make the output layer that these arrays belong to; its kind shows in their names.
+    """Make the output layer that these arrays belong to; their names tell its kind.
 
     Args:
         tensors: its state dict.
-        num_words: words of its vocabulary.
+        num_words: V, the size of its vocabulary.
         dim: P.
-        source: for error messages.
+        source: the file, for error messages.
     """
     with torch.device("meta"):
         layer: FullSoftmax | AdaptiveSoftmax
@@ -163,9 +164,9 @@ def softmax_from_tensors(
         if tensors[name].shape != expected[name].shape:
             raise ElmoxError(
                 f"{source}: {name} has shape {tuple(tensors[name].shape)}, but {num_words} words "
-                f"and a projection of {dim} ask for {tuple(expected[name].shape)}"
+                f"and a projection of {dim} require {tuple(expected[name].shape)}"
             )
-        # Both ends are NaN where one value is. (`isfinite` would copy a gigabyte.)
+        # Both ends are NaN if any value is. (`isfinite` would copy a gigabyte.)
         if not all(end.isfinite() for end in tensors[name].aminmax()):
             raise ElmoxError(f"{source}: {name} contains NaN or infinite values")
     layer.load_state_dict(dict(tensors), assign=True)
@@ -173,7 +174,7 @@ def softmax_from_tensors(
 
 
 def _cutoffs(tensors: Mapping[str, Tensor], num_words: int) -> tuple[int, ...]:
-    """Where the clusters begin: each tail's last matrix has a row for every word of its cluster."""
+    """Return the first word of each cluster: the last matrix of a tail has a row per word."""
     sizes: list[int] = []
     while (name := f"layer.tail.{len(sizes)}.1.weight") in tensors:
         sizes.append(len(tensors[name]))

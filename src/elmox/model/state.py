@@ -1,4 +1,4 @@
-"""The LSTMs' state as an explicit value: what a row remembers between calls.
+"""The LSTMs' state as an explicit value, which is passed in and returned.
 
 Shapes: L layers, D directions (0 forward, 1 backward), B rows, P projection, C cells.
 """
@@ -23,47 +23,47 @@ class LstmState:
 
     @property
     def num_rows(self) -> int:
-        """How many rows (sentences, or parallel streams) it covers."""
+        """Number of rows: sentences, or parallel streams."""
         return self.hidden.shape[2]
 
     def rows(self, index: Tensor) -> "LstmState":
-        """The state of some rows, in the order given."""
+        """Return the state of some rows, in the order given."""
         return LstmState(self.hidden[:, :, index], self.cell[:, :, index])
 
     def expand(self, num_rows: int) -> "LstmState":
-        """One row's state for every one of `num_rows` rows."""
+        """Return the state of one row, repeated for `num_rows` rows."""
         assert self.num_rows == 1
         return LstmState(
             self.hidden.expand(-1, -1, num_rows, -1), self.cell.expand(-1, -1, num_rows, -1)
         )
 
     def with_rows(self, index: Tensor, update: "LstmState") -> "LstmState":
-        """A copy in which some rows have been replaced."""
+        """Return a copy in which some rows are replaced."""
         return LstmState(
             self.hidden.index_copy(2, index, update.hidden),
             self.cell.index_copy(2, index, update.cell),
         )
 
     def append(self, other: "LstmState") -> "LstmState":
-        """The rows of both, one after the other."""
+        """Return the rows of both, one after the other."""
         return LstmState(
             torch.cat([self.hidden, other.hidden], dim=2), torch.cat([self.cell, other.cell], dim=2)
         )
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "LstmState":
-        """The same values elsewhere."""
+        """Return the same values on another device, in another precision."""
         return LstmState(self.hidden.to(device, dtype), self.cell.to(device, dtype))
 
 
 class CarriedState:
-    """State that runs on from call to call, row by row, as the legacy programs had it.
+    """State that is carried from call to call, row by row, as in the legacy programs.
 
     A call with fewer rows leaves the others' state as it was; one with more starts the new rows
-    afresh. This is the one place where elmox remembers what it has read.
+    afresh. Nothing else in elmox keeps what it has read.
     """
 
     def __init__(self, fresh: Callable[[int], LstmState]) -> None:
-        """`fresh` gives the state in which that many new rows start, where the model now is."""
+        """`fresh` returns the start state of a number of new rows, on the model's device."""
         self._fresh = fresh
         self.reset()
 
@@ -78,7 +78,7 @@ class CarriedState:
 
     @torch.inference_mode(False)
     def start(self, rows: NDArray[np.int64]) -> LstmState:
-        """The state in which some rows go on."""
+        """Return the state from which some rows continue."""
         missing = int(rows.max(initial=-1)) + 1 - self._state.num_rows
         new = self._fresh(max(0, missing))
         here = self._state.to(new.hidden.device, new.hidden.dtype)  # the model may have moved
@@ -87,7 +87,7 @@ class CarriedState:
 
     @torch.inference_mode(False)
     def keep(self, rows: NDArray[np.int64], state: LstmState) -> None:
-        """Remember where some rows are now. No gradient flows back into an earlier call."""
+        """Keep the state of some rows. No gradient flows back into an earlier call."""
         detached = LstmState(state.hidden.detach(), state.cell.detach())
         self._state = self._state.with_rows(self._index(rows), detached)
 
@@ -98,7 +98,7 @@ class CarriedState:
 def zero_state(
     config: LstmConfig, num_rows: int, device: torch.device, dtype: torch.dtype
 ) -> LstmState:
-    """The state of rows that have read nothing yet."""
+    """Return the state of rows that have read nothing yet."""
     shape = (config.num_layers, config.num_directions, num_rows)
     with torch.inference_mode(False):  # it may be kept for later calls
         return LstmState(

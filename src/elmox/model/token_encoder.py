@@ -64,6 +64,6 @@ class TokenEncoder(nn.Module):
 
 
 def _to_device(ids: NDArray[np.integer[Any]] | None, device: torch.device) -> Tensor:
-    assert ids is not None, "the word table lacks what the encoder's configuration asks for"
+    assert ids is not None, "the word table lacks what the encoder reads"
     # A GPU takes them as narrow as they are.
     return to_device(ids if device.type == "cuda" else ids.astype(np.int64), device)

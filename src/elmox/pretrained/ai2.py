@@ -4,11 +4,13 @@
     CNN_high_{k}/{W,b}_{carry,transform}                                CNN_proj/{W,b}_proj
     RNN_{d}/RNN/MultiRNNCell/Cell{l}/LSTMCell/{W_0, B, W_P_0}           embedding (V, p)
 
-Everything is stored for `x @ W`; the gates lie as input, candidate, forget, output; the rows of W_0
-are the input's, then the recurrent state's; the forget gate's constant 1 is not in the file.
+Everything is stored for `x @ W`. The gates are in the order input, candidate, forget, output; the
+rows of W_0 are the input's, then the recurrent state's; the forget gate's constant 1 is not in the
+file.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor
 
 from elmox.config import NUM_BYTE_CHARACTERS, ElmoConfig
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import to_json, write_together
 from elmox.model.checkpoint import Checkpoint
 from elmox.pretrained.ai2_softmax import ai2_softmax_files
@@ -43,7 +45,7 @@ def read_ai2(
 
     Args:
         weights: the HDF5 file.
-        config: what its options file says (`config_from_options`).
+        config: the architecture, from its options file (`config_from_options`).
         options_source: that file's name, for error messages.
         vocab: the input vocabulary of a word model or of `token_embeddings`.
         token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
@@ -51,7 +53,7 @@ def read_ai2(
     tensors: dict[str, Tensor] = {}
     with open_hdf5(weights) as file:
         read = array_reader(file, options_source)
-        found = f"AI2 (bilm-tf) weights {weights.name}"
+        description = f"AI2 (bilm-tf) weights {weights.name}"
         if config.char_cnn is None and "char_embed" in file:
             raise ElmoxError(
                 f"{weights} has char_embed, so it spells words, but {options_source} lacks char_cnn"
@@ -62,34 +64,39 @@ def read_ai2(
             embedding = _read_embedding(source, config, vocab)
             config = word_config(config, len(embedding))
             tensors["token_encoder.word_embedding.weight"] = torch.from_numpy(embedding)
-            found += f", words by id from {source.name} ({len(embedding)} words)"
+            description += f", words by id from {source.name} ({len(embedding)} words)"
         else:
             tensors |= _read_char_cnn(file, read, config)
         for layer in range(config.lstm.num_layers):
             tensors |= _read_lstm(file, read, config, layer)
     words = vocab.words if vocab is not None and config.words is not None else None
-    return Checkpoint(config=config, tensors=tensors, description=found, words=words)
+    return Checkpoint(config=config, tensors=tensors, description=description, words=words)
 
 
-def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Path:
-    """Write a weight file and, beside it, its options file, so that old tools can read our model.
+def write_ai2(
+    checkpoint: Checkpoint, weights: Path, force: bool = False, softmax: bool = True
+) -> Path:
+    """Write a weight file and its options file, so that old tools can read an elmox model.
 
     Args:
         checkpoint: a model that spells bytes or reads word ids.
-        weights: the file to write; NAME_options.json appears beside it, of word models also
-            NAME_vocab.txt, of models with a softmax NAME_softmax.hdf5 and NAME_vocab.txt.
-        force: replace what is there.
+        weights: the file to write. NAME_options.json is written next to it, for word models also
+            NAME_vocab.txt, for models with a softmax NAME_softmax.hdf5 and NAME_vocab.txt.
+        force: replace existing files.
+        softmax: write the model's softmax, if it has one.
 
     Returns:
         The options file.
     """
+    if not softmax:
+        checkpoint = replace(checkpoint, softmax=None)
     config = checkpoint.config
     spells_bytes = config.char_cnn is not None and config.char_cnn.inventory == "bytes"
     reads_words = config.char_cnn is None and not config.token_projection
     if not (reads_words or (spells_bytes and config.words is None)):
         raise ElmoxError(
-            "AI2 weight files hold models that spell words in UTF-8 bytes, or that look them up "
-            "without a projection; this one is ELMoForManyLangs': make a native directory instead"
+            "AI2's format is for models that spell words in UTF-8 bytes, or look them up without a "
+            "projection; this one is ELMoForManyLangs': write a native directory instead"
         )
     arrays = _ai2_arrays(checkpoint.tensors, config)
     options = weights.with_name(f"{weights.stem}_options.json")
@@ -99,23 +106,26 @@ def write_ai2(checkpoint: Checkpoint, weights: Path, force: bool = False) -> Pat
     vocab = weights.with_name(f"{weights.stem}_vocab.txt")
     if checkpoint.words is not None:
         contents[vocab] = vocab_file(checkpoint.words)
-    softmax = weights.with_name(f"{weights.stem}_softmax.hdf5")
+    softmax_path = weights.with_name(f"{weights.stem}_softmax.hdf5")
     if checkpoint.softmax is not None:
         if checkpoint.words not in (None, checkpoint.softmax.vocab):
-            raise ElmoxError(
+            raise ArgumentError(
                 "AI2's word models predict the words that they read, this one predicts others: "
-                "leave its softmax out (--no-softmax), or make a native directory instead"
+                "leave its softmax out ({}), or write a native directory instead",
+                Argument("softmax", False),
             )
-        contents |= ai2_softmax_files(checkpoint.softmax, softmax, vocab)
-    obsolete = [softmax] if checkpoint.softmax is None else []
+        contents |= ai2_softmax_files(checkpoint.softmax, softmax_path, vocab)
+    obsolete = [softmax_path] if checkpoint.softmax is None else []
     write_together(contents | {weights: lambda path: write_hdf5(path, arrays)}, force, obsolete)
     return options
 
 
 def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Array:
     if vocab is None:
-        raise ElmoxError(
-            f"{path} holds vectors by word id: give the vocabulary they belong to (vocab=...)"
+        raise ArgumentError(
+            "{} contains vectors by word id: give the vocabulary they belong to with {}",
+            path,
+            Argument("vocab", "FILE"),
         )
     for word in (config.text.begin, config.text.end):
         if word not in vocab:
@@ -130,8 +140,8 @@ def _read_char_cnn(file: "Hdf5Reader", read: Read, config: ElmoConfig) -> dict[s
     char_cnn = config.char_cnn
     assert char_cnn is not None
     e, f, p = char_cnn.embedding_dim, char_cnn.num_filters, config.lstm.projection_dim
-    # 261 rows as trained, 262 with the padding token's row of zeros in front; never ask the
-    # options.
+    # 261 rows as trained, 262 with the padding token's row of zeros in front. The options file may
+    # have either number for either array.
     shape = file.shape("char_embed") if "char_embed" in file else None
     rows = NUM_BYTE_CHARACTERS - 1 + (shape is not None and shape[:1] == (NUM_BYTE_CHARACTERS,))
     embedding = read("char_embed", (rows, e), "(261 or 262 characters, char_cnn.embedding.dim)")
@@ -162,7 +172,7 @@ def _read_lstm(file: "Hdf5Reader", read: Read, config: ElmoConfig, layer: int) -
     }  # fmt: skip
     for direction in range(config.lstm.num_directions):
         cell = _cell_name(direction, layer)
-        alone = f"RNN_{direction}/RNN/LSTMCell"  # one-layer models were exported without wrapper
+        alone = f"RNN_{direction}/RNN/LSTMCell"  # one-layer models have no wrapper
         if cell not in file and config.lstm.num_layers == 1 and alone in file:
             cell = alone
         kernel = read(f"{cell}/W_0", (2 * p, 4 * c), "(2 x lstm.projection_dim, 4 x lstm.dim)")
@@ -182,7 +192,7 @@ def _read_lstm(file: "Hdf5Reader", read: Read, config: ElmoConfig, layer: int) -
 
 
 def _ai2_arrays(tensors: Mapping[str, Tensor], config: ElmoConfig) -> dict[str, Array]:
-    """Our tensors under AI2's names: the inverse of the readers above."""
+    """Return our tensors under AI2's names: the inverse of the readers above."""
     ours = {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors.items()}
     arrays: dict[str, Array] = {}
     if config.char_cnn is None:
@@ -211,7 +221,7 @@ def _ai2_arrays(tensors: Mapping[str, Tensor], config: ElmoConfig) -> dict[str, 
 def _ai2_cell(
     ours: Mapping[str, Array], config: ElmoConfig, layer: int, direction: int
 ) -> dict[str, Array]:
-    """One LSTM cell under AI2's names."""
+    """Return one LSTM cell under AI2's names."""
     cell, prefix = _cell_name(direction, layer), f"lstm.{layer}."
     c = config.lstm.cell_dim
     weights = [ours[prefix + name][direction].T for name in ("input_weight", "recurrent_weight")]
@@ -228,7 +238,7 @@ def _ai2_cell(
 
 
 def _refuse_more(file: "Hdf5Reader", config: ElmoConfig, weights: Path, source: str) -> None:
-    """The file must not hold parts that the options do not mention."""
+    """Refuse a file with parts that the options do not mention."""
     lstm = config.lstm
     surplus = {_cell_name(0, lstm.num_layers): f"lstm.n_layers = {lstm.num_layers}"}
     if not lstm.bidirectional:

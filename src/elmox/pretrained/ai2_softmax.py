@@ -2,8 +2,9 @@
 
     softmax/W (V, p)    softmax/b (V)          or the same two without `softmax/`
 
-The vocabulary lies beside, one word a line in the order of the rows. Its special words may stand
-anywhere; ours begins with them, so a softmax is put into that order when it is read.
+The vocabulary is a file next to it, one word per line in the order of the rows. Its special words
+may be anywhere; elmox's vocabulary begins with them, so a softmax is put into that order when it is
+read.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.model.checkpoint import Softmax, StoredSoftmax
 from elmox.pretrained.hdf5_arrays import array_reader, open_hdf5, write_hdf5
 from elmox.text.vocab import SPECIAL_WORDS, read_vocab, vocab_file
@@ -24,7 +25,7 @@ def read_ai2_softmax(path: Path, vocab_path: Path, dim: int) -> Softmax:
     Args:
         path: the HDF5 file.
         vocab_path: the vocabulary file.
-        dim: p, the projection of the biLM that it belongs to.
+        dim: p, the projection width of the biLM that it belongs to.
     """
     vocab = read_vocab(vocab_path)
     missing = [word for word in SPECIAL_WORDS if word not in vocab]
@@ -55,11 +56,12 @@ def read_ai2_softmax(path: Path, vocab_path: Path, dim: int) -> Softmax:
 def ai2_softmax_files(
     softmax: Softmax | StoredSoftmax, path: Path, vocab_path: Path
 ) -> dict[Path, bytes | Callable[[Path], None]]:
-    """What to write for `read_ai2_softmax` to read: the content of both files."""
+    """Return the content of both files that `read_ai2_softmax` reads."""
     if softmax.tensors.keys() != {"weight", "bias"}:
-        raise ElmoxError(
-            "AI2's softmax files hold one row a word, this model's softmax is adaptive: leave it "
-            "out (--no-softmax), or make a native directory instead"
+        raise ArgumentError(
+            "AI2's softmax files have one row per word, this model's softmax is adaptive: leave it "
+            "out ({}), or write a native directory instead",
+            Argument("softmax", False),
         )
     arrays = {
         "softmax/W": softmax.tensors["weight"].detach().float().cpu().numpy(),

@@ -1,8 +1,9 @@
 """The ELMo inside an AllenNLP model: archive (model.tar.gz) or serialization directory.
 
-Shapes tell the architecture; what they cannot tell (clips, activation) stands in the options file,
-which an archive seldom carries. AllenNLP only ever ran models with residual connections and 50
-character slots, and every released one has relu and clips of 3, so that is assumed and said.
+The architecture follows from the shapes, except clips and activation. Those are in the options
+file, which archives seldom contain. AllenNLP only ran models with residual connections and 50
+character slots, and every released one has relu and clips of 3. Without an options file this is
+assumed, and the description mentions it.
 """
 
 import json
@@ -45,7 +46,7 @@ def read_allennlp_folder(folder: Path, options: Path | None) -> Checkpoint:
 def read_allennlp(
     tensors: Mapping[str, Tensor], options: Mapping[str, Any] | None, source: str
 ) -> Checkpoint:
-    """Take the biLM and its scalar mixes out of a model's state dict.
+    """Return the biLM and the scalar mixes of a model's state dict.
 
     Args:
         tensors: the state dict of the whole task model.
@@ -63,10 +64,7 @@ def read_allennlp(
     config = _config(tensors, encoder, stack, source)
     assumed = ""
     if options is None:
-        assumed = (
-            "; no options file inside, so relu, clips of 3 and 50 characters are assumed: give it "
-            "as options="
-        )
+        assumed = "; without its options file relu, clips of 3 and 50 characters are assumed"
     else:
         config = _checked(config, config_from_options(options, source), source)
     assert config.char_cnn is not None
@@ -82,15 +80,15 @@ def read_allennlp(
         **lstm_tensors(tensors, stack, config.lstm, source),
     }
     mixes = _mixes(tensors, prefix, config.num_layers, source)
-    found = f"AllenNLP model with ELMo at {prefix.rstrip('.') or 'its root'}"
+    description = f"AllenNLP model with ELMo at {prefix.rstrip('.') or 'its root'}"
     if len(prefixes) > 1:
-        found += f" (the first of {len(prefixes)})"
-    found += f" and {len(mixes)} scalar mix{'' if len(mixes) == 1 else 'es'}{assumed}"
-    return Checkpoint(config=config, tensors=ours, description=found, mixes=mixes)
+        description += f" (the first of {len(prefixes)})"
+    description += f" and {len(mixes)} scalar mix{'' if len(mixes) == 1 else 'es'}{assumed}"
+    return Checkpoint(config=config, tensors=ours, description=description, mixes=mixes)
 
 
 def _config(tensors: Mapping[str, Tensor], encoder: str, stack: str, source: str) -> ElmoConfig:
-    """What the shapes say. Each is read where it must have these dimensions, and checked later."""
+    """Return the architecture that the shapes imply; the arrays are checked against it later."""
     rows, embedding_dim = _shape(tensors, f"{encoder}_char_embedding_weights", 2, source)
     if rows != NUM_BYTE_CHARACTERS:
         raise ElmoxError(
@@ -129,28 +127,32 @@ def _shape(
     return shape
 
 
-def _checked(found: ElmoConfig, given: ElmoConfig, source: str) -> ElmoConfig:
-    """The given options where shapes cannot tell; an error where the two disagree."""
-    if given.char_cnn is None or found.char_cnn is None:
+def _checked(config: ElmoConfig, options: ElmoConfig, source: str) -> ElmoConfig:
+    """Complete the architecture that the shapes imply by an options file that agrees with it."""
+    if options.char_cnn is None or config.char_cnn is None:
         raise ElmoxError(f"{source} spells words, but the options describe a word-vocabulary model")
     char_cnn = replace(
-        found.char_cnn,
-        activation=given.char_cnn.activation,
-        max_characters=given.char_cnn.max_characters,
+        config.char_cnn,
+        activation=options.char_cnn.activation,
+        max_characters=options.char_cnn.max_characters,
     )
     lstm = replace(
-        found.lstm,
-        cell_clip=given.lstm.cell_clip,
-        proj_clip=given.lstm.proj_clip,
-        skip_connections=given.lstm.skip_connections,
+        config.lstm,
+        cell_clip=options.lstm.cell_clip,
+        proj_clip=options.lstm.proj_clip,
+        skip_connections=options.lstm.skip_connections,
     )
-    for part, ours, theirs in (("char_cnn", char_cnn, given.char_cnn), ("lstm", lstm, given.lstm)):
-        # AllenNLP's forget constant is in the bias, and it projects even to the cells' own width.
-        if isinstance(theirs, LstmConfig):
-            theirs = replace(theirs, forget_bias=0.0, has_projection=True)
+    # AllenNLP's forget constant is in the bias, and it projects even to the width of the cells.
+    expected = replace(options.lstm, forget_bias=0.0, has_projection=True)
+    for part, ours, theirs in (
+        ("char_cnn", char_cnn, options.char_cnn),
+        ("lstm", lstm, expected),
+    ):
         if ours != theirs:
-            raise ElmoxError(f"{source}: {part}: its tensors say {ours}, its options say {theirs}")
-    return replace(found, char_cnn=char_cnn, lstm=lstm)
+            raise ElmoxError(
+                f"{source}: {part}: the tensors have {ours}, the options file has {theirs}"
+            )
+    return replace(config, char_cnn=char_cnn, lstm=lstm)
 
 
 def _mixes(

@@ -1,8 +1,8 @@
-"""Taking files out of zips and tarballs that may be hostile.
+"""Extract files from zips and tarballs that may be hostile.
 
-Only members with known names are taken, under their base name, so no path inside an archive can
-point anywhere; what is read and written is counted as it comes, so a small archive can fill neither
-the disk nor the memory, whatever its headers claim.
+Only members with known names are extracted, under their base name, so that no path inside an
+archive can point anywhere. Bytes are counted as they are read and written, so that a small archive
+can fill neither the disk nor the memory, whatever its headers claim.
 """
 
 import bz2
@@ -22,31 +22,31 @@ from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_RATIO, require_regular
 from elmox.pretrained.tar_stream import DamagedTar, Stream, TarMember, tar_members
 
-MOST_MEMBERS = 10_000  # AllenNLP packs a vocabulary of a few dozen files
-MOST_TAKEN = 100  # of them
-MOST_BYTES = 16 * 2**30
+MAX_MEMBERS = 10_000  # AllenNLP packs a vocabulary of a few dozen files
+MAX_EXTRACTED = 100  # of them
+MAX_BYTES = 16 * 2**30
 _CHUNK = 2**20
-_MOST_ENTRY_BYTES = 512  # of a zip's list of members, where names are short
+_MAX_ENTRY_BYTES = 512  # per member in a zip's directory; names are short
 _COMPRESSED: dict[bytes, Callable[[Path, str], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\0": lzma.open,
 }
 
-# RuntimeError: encrypted, or compressed in a way that zipfile does not know. ValueError and
-# struct.error: headers that zipfile does not expect. MemoryError: a huge dictionary of LZMA.
+# RuntimeError: encrypted, or an unknown compression. ValueError and struct.error: headers that
+# zipfile does not expect. MemoryError: a huge dictionary of LZMA.
 _DAMAGED = (
     zipfile.BadZipFile, DamagedTar, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
     ValueError, LookupError, struct.error, MemoryError
 )  # fmt: skip
 
 Wanted = Callable[[str], bool]
-# Its name, its size as claimed, how to open it; None for what is no regular file.
+# Name, claimed size, and a function that opens it; None for anything but a regular file.
 Member = tuple[str, int, Callable[[], AbstractContextManager[Stream]] | None]
 
 
 def archive_kind(path: Path) -> Literal["zip", "tarball"] | None:
-    """What kind of archive a file is, by its first bytes; None if it is none."""
+    """Return the kind of archive that a file is, by its first bytes; None if it is none."""
     require_regular(path)
     try:
         if zipfile.is_zipfile(path):
@@ -59,31 +59,33 @@ def archive_kind(path: Path) -> Literal["zip", "tarball"] | None:
     return "tarball" if is_tar else None
 
 
-def extract(archive: Path, target: Path, wanted: Wanted) -> list[Path]:
-    """Take the wanted members of a .zip or .tar.gz into a flat directory.
+def extract(archive: Path, target: Path, is_wanted: Wanted) -> list[Path]:
+    """Extract members of a .zip or .tar.gz into a flat directory.
 
     Args:
         archive: the file; its content, not its name, decides how it is read.
         target: an existing directory.
-        wanted: says by base name which members to take.
+        is_wanted: returns by base name whether to extract a member.
 
     Returns:
-        The files written. Two wanted members with the same base name are an error.
+        The files written. Two extracted members with the same base name are an error.
     """
-    budget = min(MOST_BYTES, MAX_RATIO * archive.stat().st_size + _CHUNK)
+    budget = min(MAX_BYTES, MAX_RATIO * archive.stat().st_size + _CHUNK)
     members = _zip_members if archive_kind(archive) == "zip" else _tar_members
     written: list[Path] = []
     with _errors(archive):
         for number, (name, size, member) in enumerate(members(archive, budget)):
-            if number >= MOST_MEMBERS or len(written) > MOST_TAKEN:
+            if number >= MAX_MEMBERS or len(written) > MAX_EXTRACTED:
                 raise _crowd(archive)
             _refuse_unsafe(name, archive)
             base = PurePosixPath(name).name
-            if member is None or not wanted(base):
+            if member is None or not is_wanted(base):
                 continue
             path = target / base
             if path in written:
-                raise ElmoxError(f"{archive} holds two files called {base}: unpack it and choose")
+                raise ElmoxError(
+                    f"{archive} contains two files called {base}: unpack it and choose"
+                )
             if size > budget:
                 raise _bomb(archive)
             with path.open("wb") as out, member() as content:
@@ -93,7 +95,7 @@ def extract(archive: Path, target: Path, wanted: Wanted) -> list[Path]:
 
 
 def _zip_members(archive: Path, budget: int) -> Iterator[Member]:
-    if _directory_bytes(archive) > MOST_MEMBERS * _MOST_ENTRY_BYTES:
+    if _directory_bytes(archive) > MAX_MEMBERS * _MAX_ENTRY_BYTES:
         raise _crowd(archive)
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
@@ -110,7 +112,7 @@ def _tar_members(archive: Path, budget: int) -> Iterator[Member]:
         for entry in tar_members(stream):
             opener = partial(_opened, entry) if entry.is_regular else None
             yield entry.name, entry.size, opener
-        while stream.read(_CHUNK):  # to the end, where the checksum stands
+        while stream.read(_CHUNK):  # up to the checksum at the end
             pass
 
 
@@ -119,7 +121,7 @@ def _opened(entry: TarMember) -> AbstractContextManager[Stream]:
 
 
 class _Counted:
-    """A stream of which only so much can be read."""
+    """A stream that raises an error after a number of bytes."""
 
     def __init__(self, file: IO[bytes], budget: int, archive: Path) -> None:
         self._file = file
@@ -137,9 +139,7 @@ class _Counted:
 def _refuse_unsafe(name: str, archive: Path) -> None:
     parts = PurePosixPath(name.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts or (parts.parts and ":" in parts.parts[0]):
-        raise ElmoxError(
-            f"{archive} wants to write outside its folder ({name!r}): it was not unpacked"
-        )
+        raise ElmoxError(f"{archive} has a path outside its folder ({name!r}): it was not unpacked")
 
 
 def _copy(member: Stream, out: IO[bytes], budget: int, archive: Path) -> int:
@@ -153,7 +153,7 @@ def _copy(member: Stream, out: IO[bytes], budget: int, archive: Path) -> int:
 
 
 def _directory_bytes(archive: Path) -> int:
-    """Size of a zip's list of members, by its last records: `ZipFile` reads all of it at once."""
+    """Return the size of a zip's directory by its last records: `ZipFile` reads all of it."""
     with archive.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - 2**16 - 22 - 76)  # a comment, the record, those for large files
@@ -161,7 +161,7 @@ def _directory_bytes(archive: Path) -> int:
         end = file.read()
     at = end.rfind(b"PK\x05\x06")
     if at < 0 or len(end) < at + 22:
-        raise zipfile.BadZipFile("it has no list of members")
+        raise zipfile.BadZipFile("it has no directory of members")
     large = end[at - 76 : at - 20] if at >= 76 else b""
     if large.startswith(b"PK\x06\x06") and end[at - 20 :].startswith(b"PK\x06\x07"):
         return int.from_bytes(large[40:48], "little")
@@ -170,14 +170,14 @@ def _directory_bytes(archive: Path) -> int:
 
 def _crowd(archive: Path) -> ElmoxError:
     return ElmoxError(
-        f"{archive} has over {MOST_MEMBERS:,} files, or over {MOST_TAKEN} that a model could "
-        "consist of, which no model has: it was not unpacked"
+        f"{archive} has over {MAX_MEMBERS:,} files, or over {MAX_EXTRACTED} of a model's kinds, "
+        "which no model has: it was not unpacked"
     )
 
 
 def _bomb(archive: Path) -> ElmoxError:
     return ElmoxError(
-        f"{archive} unpacks to more than {MAX_RATIO} times its size or {MOST_BYTES >> 30} GiB, "
+        f"{archive} unpacks to more than {MAX_RATIO} times its size or {MAX_BYTES >> 30} GiB, "
         "which no model does: it was not unpacked"
     )
 

@@ -1,4 +1,4 @@
-"""Named arrays in HDF5 files that others wrote, or will read."""
+"""Named arrays in the HDF5 files of other programs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from elmox.io.hdf5_reader import Hdf5Reader
 
 Array = NDArray[np.float32]
-# Reads one dataset after checking its shape; the string says in the options' words what it must be.
+# Reads one dataset after checking its shape; the string explains the shape in the options' words.
 Read = Callable[[str, tuple[int, ...], str], Array]
 
 
 def open_hdf5(path: Path) -> "closing[Hdf5Reader]":
-    """Open a file for reading; whatever is wrong with it is an `ElmoxError`."""
+    """Open a file for reading; everything wrong with it is an `ElmoxError`."""
     from elmox.io.hdf5_reader import Hdf5Reader
 
     return closing(Hdf5Reader(path))
 
 
-def array_reader(file: "Hdf5Reader", wanted_by: str) -> Read:
-    """Read arrays of known shape; `wanted_by` names what asks for them, for error messages."""
+def array_reader(file: "Hdf5Reader", required_by: str) -> Read:
+    """Return a function that reads arrays; errors name the file that requires their shape."""
     path = file.path
 
     def read(name: str, shape: tuple[int, ...], meaning: str) -> Array:
         if name not in file:
             raise ElmoxError(
-                f"{path} lacks the array {name}: {wanted_by} asks for it with shape "
+                f"{path} lacks the array {name}: {required_by} requires it with shape "
                 f"{shape} = {meaning}"
             )
         if file.shape(name) != shape:
             raise ElmoxError(
-                f"{path}: {name} has shape {file.shape(name)}, but {wanted_by} asks for "
+                f"{path}: {name} has shape {file.shape(name)}, but {required_by} requires "
                 f"{shape} = {meaning}: the two files do not belong together"
             )
         with np.errstate(over="ignore"):  # infinite values are refused later, by name

@@ -1,6 +1,7 @@
 """Load a model from anywhere: a directory, a legacy checkpoint, the hub, or the package itself."""
 
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,7 @@ from elmox.model.checkpoint import Checkpoint, StoredSoftmax
 from elmox.pretrained.ai2_files import Companions
 from elmox.pretrained.ai2_softmax import read_ai2_softmax
 from elmox.pretrained.hub import Token, download, is_hub_id
-from elmox.pretrained.native import is_model_directory, read_directory
+from elmox.pretrained.native import EMBEDDING_FILE, is_model_directory, read_directory
 from elmox.pretrained.recognize import read_legacy
 
 
@@ -28,6 +29,41 @@ class ModelFiles(TypedDict, total=False):
     token_embeddings: str | Path | None
     softmax: str | Path | None
     softmax_vocab: str | Path | None
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """A model that can be loaded again, for models that are saved without their biLM.
+
+    Attributes:
+        path: a hub id, the name of the bundled model, or an absolute path.
+        options, vocab, token_embeddings: files that complete a legacy model, as absolute paths.
+        revision: branch, tag or commit of a hub id.
+    """
+
+    path: str
+    options: str | None = None
+    vocab: str | None = None
+    token_embeddings: str | None = None
+    revision: str | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+    @classmethod
+    def of(
+        cls, path: str | Path | None, revision: str | None = None, **completing: Unpack[ModelFiles]
+    ) -> "ModelReference":
+        """Return the reference of a model that `load_checkpoint` has just loaded."""
+        name = BUNDLED if path is None else str(path)
+        if path is not None and Path(path).exists():
+            name = os.path.abspath(path)
+        return cls(
+            name,
+            _absolute(completing.get("options")),
+            _absolute(completing.get("vocab")),
+            _absolute(completing.get("token_embeddings")),
+            revision,
+        )
 
 
 @torch.inference_mode(False)  # the weights serve every later call
@@ -49,6 +85,10 @@ def load_checkpoint(
     """
     folder = find_model(path, revision, token)
     given = {name: Path(str(file)) for name, file in completing.items() if file is not None}
+    if (folder / EMBEDDING_FILE).is_file():
+        raise ElmoxError(
+            f"{folder} is a saved ElmoEmbedding: load it with ElmoEmbedding.from_pretrained"
+        )
     if is_model_directory(folder):
         for name in ("options", "vocab", "token_embeddings"):
             if name in given:
@@ -117,6 +157,10 @@ def _with_softmax(checkpoint: Checkpoint, given: dict[str, Path]) -> Checkpoint:
     dim = checkpoint.config.lstm.projection_dim
     stored = StoredSoftmax(partial(read_ai2_softmax, softmax, vocab, dim))
     return replace(checkpoint, softmax=stored)
+
+
+def _absolute(path: str | Path | None) -> str | None:
+    return None if path is None else os.path.abspath(path)
 
 
 def _argument(name: str, given: dict[str, Path]) -> Argument:

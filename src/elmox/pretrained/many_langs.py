@@ -1,6 +1,6 @@
-"""ELMoForManyLangs folders (44 languages): code points instead of bytes, word embeddings beside.
+"""ELMoForManyLangs folders (44 languages): code points instead of bytes, and word embeddings.
 
-A folder holds config.json (which names the model's own configuration), char.dic and/or word.dic,
+A folder contains config.json (which names the model's own configuration), char.dic and/or word.dic,
 and two torch state dicts, token_embedder.pkl and encoder.pkl.
 """
 
@@ -26,7 +26,7 @@ from elmox.pretrained.options import get_filters, get_option
 from elmox.pretrained.torch_files import load_plain_tensors
 from elmox.pretrained.torch_names import char_cnn_tensors, lstm_tensors, pick
 
-# The configuration of the published models, for folders whose own was lost.
+# The configuration of the published models, for folders without one.
 _PUBLISHED: dict[str, Any] = {
     "encoder": {
         "name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096,
@@ -58,23 +58,29 @@ def read_many_langs(folder: Path) -> Checkpoint:
     ours = _encoder_tensors(tensors, config, f"{folder}/token_embedder.pkl")
     ours |= lstm_tensors(stack, "", config.lstm, f"{folder}/encoder.pkl")
     kind = " and ".join(n for n, d in (("words", words), ("characters", characters)) if d)
-    found = f"ELMoForManyLangs folder that reads {kind} (configuration from {origin})"
     return Checkpoint(
-        config=config, tensors=ours, description=found, characters=characters, words=words
+        config=config,
+        tensors=ours,
+        description=f"ELMoForManyLangs folder that reads {kind} (configuration from {origin})",
+        characters=characters,
+        words=words,
     )
 
 
 def _settings(folder: Path) -> tuple[dict[str, Any], str]:
-    """The model's configuration: at config_path, or its basename here, or the published one."""
+    """Read the model's configuration and name its origin.
+
+    It is config.json itself, the file that config_path names, or that of the published models.
+    """
     outer = read_json(folder / "config.json")
     if "token_embedder" in outer:
         return outer, "config.json"
     named = str(outer.get("config_path", ""))
-    # The path is the authors' own, absolute; only its last part can be trusted to mean something.
+    # The path is an absolute one on the authors' machine; only its last part means something here.
     for name in (named.rsplit("/", 1)[-1], PureWindowsPath(named).name):
         if name and (folder / name).is_file() and name != "config.json":
             return read_json(folder / name), name
-    return _PUBLISHED, "the published models, since the folder has none"
+    return _PUBLISHED, "the published models, because the folder has none"
 
 
 def _config(
@@ -86,7 +92,7 @@ def _config(
         name = get_option(settings, path, str, expected)
         if name.lower() != expected:
             raise ElmoxError(
-                f"{path} is {name!r}; elmox reads {expected!r}, which all published models have"
+                f"{path} is {name!r}; expected {expected!r} as in all published models"
             )
     max_characters = get_option(settings, "token_embedder.max_characters_per_token", int, 50)
     char_cnn = None
@@ -143,9 +149,9 @@ def _encoder_tensors(
 
 
 def _dictionary(path: Path, marks: tuple[str, ...]) -> tuple[str, ...]:
-    """`item<TAB>id` lines as a tuple in the order of ids. A line with one field is U+3000's."""
+    """Read lines `item<TAB>id` in the order of ids. A line with one field is U+3000's."""
     if not path.is_file():
-        raise ElmoxError(f"{path} does not exist, but the model's configuration asks for it")
+        raise ElmoxError(f"{path} does not exist, but the model's configuration requires it")
     try:
         text = read_whole(path, MAX_WORDS_BYTES).decode("utf-8")
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

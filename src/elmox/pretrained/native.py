@@ -42,6 +42,7 @@ SOFTMAX_FILE = "softmax.safetensors"
 VOCAB_FILE = "vocab.txt"
 STATE_FILE = "state.safetensors"
 MIXES_FILE = "mixes.safetensors"
+EMBEDDING_FILE = "embedding.json"  # of a saved `ElmoEmbedding`, which is another kind of directory
 
 
 def is_model_directory(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """bilm-tf's options.json to our configuration, and back.
 
 Old files differ: clips may be missing or null, word-vocabulary models have no `char_cnn`, and
-`n_characters` is 261 in some and 262 in others. The last is ignored: the array's shape tells.
+`n_characters` is 261 in some and 262 in others, which is ignored: the array has its shape.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ REQUIRED = object()
 
 
 def config_from_options(options: Mapping[str, Any], source: str) -> ElmoConfig:
-    """The network that an options file describes.
+    """Return the network that an options file describes.
 
     Args:
         options: the parsed file.
@@ -28,7 +28,7 @@ def config_from_options(options: Mapping[str, Any], source: str) -> ElmoConfig:
 
 
 def options_from_config(config: ElmoConfig) -> dict[str, Any]:
-    """The options file that describes a network; `n_characters` as prediction code wants it."""
+    """Return the options that describe a network; `n_characters` is 262, as for prediction."""
     lstm = config.lstm
     options: dict[str, Any] = {
         "bidirectional": lstm.bidirectional,
@@ -56,18 +56,18 @@ def options_from_config(config: ElmoConfig) -> dict[str, Any]:
 
 
 def word_config(config: ElmoConfig, num_words: int) -> ElmoConfig:
-    """The same LSTMs reading word ids instead of spellings."""
+    """Return the configuration of the same LSTMs, reading word ids instead of spellings."""
     words = WordConfig(num_words, config.lstm.projection_dim)
     return replace(config, char_cnn=None, words=words, token_projection=False)
 
 
 def get_option(options: Mapping[str, Any], path: str, kind: type, default: Any = REQUIRED) -> Any:
-    """A value of a parsed options file, checked; null counts as missing.
+    """Return a value of a parsed options file after a check; null counts as missing.
 
     Args:
         options: the parsed file.
         path: keys with dots between them.
-        kind: the type that is expected; float takes whole numbers too.
+        kind: the expected type; float accepts whole numbers too.
         default: for a missing value, which is an error by default.
     """
     value: Any = options
@@ -85,7 +85,7 @@ def get_option(options: Mapping[str, Any], path: str, kind: type, default: Any =
 
 
 def get_filters(options: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:
-    """The filter banks of a parsed options file, checked."""
+    """Return the filter banks of a parsed options file after a check."""
     banks = get_option(options, path, list)
     for bank in banks:
         is_pair = isinstance(bank, list) and len(bank) == 2
@@ -120,7 +120,6 @@ def _config(options: Mapping[str, Any]) -> ElmoConfig:
     projects = char_cnn.num_filters != lstm.projection_dim
     if not get_option(options, "char_cnn.projection_after_highway", bool, True) and projects:
         raise ElmoxError(
-            "char_cnn.projection_after_highway is false; elmox reads models that project after "
-            "the highways, as every released one does"
+            "char_cnn.projection_after_highway is false, expected true as in every released model"
         )
     return ElmoConfig(lstm=lstm, char_cnn=char_cnn, token_projection=projects)

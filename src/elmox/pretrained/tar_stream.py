@@ -2,7 +2,7 @@
 
 `tarfile` reads headers of any length into memory, searches them in quadratic time, and in older
 Pythons loops on negative sizes. Archives of models need little: ustar headers, long names (GNU and
-pax), sizes beyond 8 GiB. Links, devices and sparse files are passed over.
+pax), sizes beyond 8 GiB. Links, devices and sparse files are skipped.
 """
 
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ class DamagedTar(Exception):
 
 
 class Stream(Protocol):
-    """All that is needed of an open file."""
+    """The part of an open file that is needed here."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class TarMember:
-    """An entry of the stream; readable until the next one is asked for.
+    """An entry of the stream, readable until iteration goes on.
 
     Attributes:
         name: the path inside the archive.
-        size: bytes.
+        size: its number of bytes.
         is_regular: whether it is a file, not a link, a directory or a device.
     """
 
@@ -46,15 +46,15 @@ class TarMember:
         return block
 
     def skip(self) -> None:
-        """Pass over the rest, and the padding after it."""
+        """Skip the rest, and the padding after it."""
         while self.read(_PIECE):
             pass
         _exactly(self._stream, -self.size % _BLOCK)
 
 
 def tar_members(stream: Stream) -> Iterator[TarMember]:
-    """Give the entries of a stream one after the other."""
-    given: dict[str, str] = {}  # by a header of long names, for the entry that follows
+    """Yield the entries of a stream."""
+    extended: dict[str, str] = {}  # long names and sizes from headers before an entry
     while header := stream.read(_BLOCK):
         header += _exactly(stream, _BLOCK - len(header))
         if not any(header):
@@ -67,20 +67,22 @@ def tar_members(stream: Stream) -> Iterator[TarMember]:
             content = _exactly(stream, size)
             _exactly(stream, -size % _BLOCK)
             if kind == b"L":
-                given["path"] = _text(content)
+                extended["path"] = _text(content)
             elif kind == b"x":
-                given |= _pax_records(content)
+                extended |= _pax_records(content)
             continue
         if kind in _WITHOUT_DATA:
             size = 0
-        elif "size" in given:
-            size = _decimal(given["size"])
-        name = given.get("path") or _name(header)
-        is_regular = kind in _REGULAR and not name.endswith("/") and "GNU.sparse.major" not in given
+        elif "size" in extended:
+            size = _decimal(extended["size"])
+        name = extended.get("path") or _name(header)
+        is_regular = (
+            kind in _REGULAR and not name.endswith("/") and "GNU.sparse.major" not in extended
+        )
         member = TarMember(stream, name, size, is_regular)
         yield member
         member.skip()
-        given = {}
+        extended = {}
 
 
 def _exactly(stream: Stream, size: int) -> bytes:
@@ -95,7 +97,7 @@ def _exactly(stream: Stream, size: int) -> bytes:
 
 
 def _check_sum(header: bytes) -> None:
-    """Compare the header with its sum, in which its own field counts as spaces."""
+    """Compare the header with its checksum, whose own field counts as spaces."""
     expected = sum(header[:148]) + 8 * ord(" ") + sum(header[156:])
     if _number(header[148:156]) != expected:
         raise DamagedTar("a header does not agree with its checksum")
@@ -109,12 +111,12 @@ def _number(field: bytes) -> int:
     try:
         return int(text or b"0", 8)
     except ValueError as error:
-        raise DamagedTar("a number that is none") from error
+        raise DamagedTar("a field that is not a number") from error
 
 
 def _decimal(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise DamagedTar("a number that is none")
+        raise DamagedTar("a field that is not a number")
     return int(text)
 
 
@@ -130,7 +132,7 @@ def _text(field: bytes) -> str:
 
 
 def _pax_records(content: bytes) -> dict[str, str]:
-    """Read records `LENGTH KEY=VALUE` and a line end, each as long as it says."""
+    """Read records `LENGTH KEY=VALUE` and a line end, each of the length that it declares."""
     records: dict[str, str] = {}
     start = 0
     while start < len(content):
@@ -138,7 +140,7 @@ def _pax_records(content: bytes) -> dict[str, str]:
         stop = start + _decimal(digits.decode("utf-8", "replace"))
         key, equals, value = content[start + len(digits) + 1 : stop].partition(b"=")
         if stop <= start + len(digits) + 1 or stop > len(content) or not equals:
-            raise DamagedTar("a record of another length than it says")
+            raise DamagedTar("a record of another length than it declares")
         records[key.decode("utf-8", "replace")] = value[:-1].decode("utf-8", "replace")
         start = stop
     return records

@@ -1,10 +1,10 @@
 """State dicts that torch.save wrote, read as data.
 
-A pickle is a program. `torch.load(weights_only=True)` runs a part of that language; it unpacks
-records of any size, expands one number to a hundred billion, and nested tuples end the process. The
-files of models need less: a dict of names to views of storages. `_unpickled` follows the operations
-that write such a dict and refuses all others. Nothing is imported, and nothing that a file names is
-ever called.
+A pickle is a program. `torch.load(weights_only=True)` runs a part of that language: it unpacks
+records of any size, expands one number to a hundred billion, and nested tuples end the process.
+Files of models need less: a dict of names to views of storages. `_unpickled` interprets the
+operations that write such a dict and refuses all others. Nothing is imported, and nothing that a
+file names is ever called.
 
     zip     NAME/data.pkl and a stored (not compressed) record NAME/data/KEY per storage
     legacy  pickles: a magic number, a version, the machine; the dict; the keys; then per key the
@@ -28,8 +28,8 @@ from torch import Tensor
 from elmox.errors import ElmoxError, shortened
 from elmox.io.inputs import require_regular
 
-MAX_OPERATIONS = 200_000  # of a pickle; a tensor takes some 30
-MAX_SHARES = 8  # tensors may share a storage (tied weights), but not without end
+MAX_OPERATIONS = 200_000  # of a pickle; a tensor needs about 30
+MAX_SHARES = 8  # bytes of all tensors per byte of the file: tied weights share a storage
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _MARK = object()
@@ -58,12 +58,12 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 class _Unreadable(Exception):
-    """The reason why a file is not read."""
+    """A file that is not read; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class _Name:
-    """A function or class that a pickle mentions."""
+    """The name of a function or class in a pickle."""
 
     text: str
 
@@ -230,7 +230,7 @@ def _tensors(views: Mapping[str, _View], load: Callable[[_Storage], Tensor]) -> 
 
 
 def _unpickled(file: IO[bytes] | _Bounded) -> Any:
-    """Follow one pickle: plain values, storages and views of them."""
+    """Interpret one pickle: plain values, storages and views of them."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
     operations = pickletools.genops(file)  # type: ignore[arg-type]
@@ -278,7 +278,7 @@ def _unpickled(file: IO[bytes] | _Bounded) -> Any:
 
 
 def _since_mark(stack: list[Any]) -> list[Any]:
-    """Take everything above the last mark off the stack, and the mark."""
+    """Pop everything above the last mark, and the mark."""
     values: list[Any] = []
     while (value := stack.pop()) is not _MARK:
         values.append(value)
@@ -295,10 +295,10 @@ def _fill(stack: list[Any], operation: str) -> None:
         del stack[-count:]
     target = stack[-1]
     if operation.startswith("APPEND"):
-        _require(isinstance(target, list), "it appends to what is no list")
+        _require(isinstance(target, list), "it appends to something that is not a list")
         target.extend(values)
         return
-    _require(isinstance(target, dict), "it changes what is no dict")
+    _require(isinstance(target, dict), "it changes something that is not a dict")
     keys = values[::2]
     # The hash of a deep tuple would exhaust the C stack.
     _require(all(isinstance(key, str) for key in keys), "its names are not text")
@@ -322,7 +322,7 @@ def _storage(declared: Any) -> _Storage:
 
 
 def _made(function: Any, arguments: Any) -> Any:
-    """Do what the few known functions would."""
+    """Return what the few known functions would."""
     name = function.text if isinstance(function, _Name) else None
     match name, arguments:
         case "collections OrderedDict", ():

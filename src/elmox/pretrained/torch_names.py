@@ -1,8 +1,8 @@
-"""What AllenNLP and ELMoForManyLangs state dicts have in common, under our names.
+"""The parts that AllenNLP and ELMoForManyLangs state dicts have in common, under our names.
 
 A highway is one linear layer of 2F rows, first the transform, then the gate that *keeps* the input
-(the negative of ours). LSTM gates lie in torch's order input, forget, candidate, output; the bias
-is the recurrent product's, with AllenNLP's forget constant already inside.
+(the negative of ours). LSTM gates are in torch's order input, forget, candidate, output; the bias
+is the recurrent product's and includes AllenNLP's forget constant.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ _DIRECTIONS = ("forward", "backward")
 
 
 def pick(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], source: str) -> Tensor:
-    """One tensor of this shape, or an error that names it."""
+    """Return one tensor of this shape, or raise an error that names it."""
     if name not in tensors:
         raise ElmoxError(f"{source} lacks the tensor {name}, expected with shape {shape}")
     if tensors[name].shape != shape:
         raise ElmoxError(
             f"{source}: {name} has shape {tuple(tensors[name].shape)}, but the rest of the model "
-            f"asks for {shape}"
+            f"requires {shape}"
         )
     return tensors[name]
 
@@ -35,7 +35,7 @@ def char_cnn_tensors(
     config: CharCnnConfig,
     source: str,
 ) -> dict[str, Tensor]:
-    """`{convolution}{i}.weight/bias` and `{highway}{k}.weight/bias` under our names."""
+    """Return `{convolution}{i}.weight/bias`, `{highway}{k}.weight/bias` under our names."""
     ours: dict[str, Tensor] = {}
     e, f = config.embedding_dim, config.num_filters
     for i, (width, number) in enumerate(config.filters):
@@ -55,7 +55,7 @@ def char_cnn_tensors(
 def lstm_tensors(
     tensors: Mapping[str, Tensor], prefix: str, config: LstmConfig, source: str
 ) -> dict[str, Tensor]:
-    """`{prefix}{forward,backward}_layer_{l}.*` under our names, directions stacked."""
+    """Return `{prefix}{forward,backward}_layer_{l}.*` under our names, directions stacked."""
     c, p = config.cell_dim, config.projection_dim
     names = (
         ("input_weight", "input_linearity.weight", (4 * c, p)),
@@ -77,7 +77,7 @@ def lstm_tensors(
 
 
 def count(tensors: Mapping[str, Tensor], pattern: str) -> int:
-    """How many consecutive names exist: pattern.format(0), pattern.format(1), ..."""
+    """Count the consecutive names that exist: pattern.format(0), pattern.format(1), ..."""
     number = 0
     while pattern.format(number) in tensors:
         number += 1
@@ -85,6 +85,6 @@ def count(tensors: Mapping[str, Tensor], pattern: str) -> int:
 
 
 def _regate(tensor: Tensor) -> Tensor:
-    """Rows input, forget, candidate, output -> input, forget, output, candidate."""
+    """Reorder rows: input, forget, candidate, output -> input, forget, output, candidate."""
     i, f, g, o = tensor.chunk(4)
     return torch.cat([i, f, o, g])

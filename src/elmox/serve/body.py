@@ -7,7 +7,7 @@ import orjson
 from starlette.requests import Request
 
 from elmox.serve.limits import Limits
-from elmox.serve.refusals import ClientLeft, Refusal, too_large
+from elmox.serve.refusals import ClientLeft, Refusal, over_limit, too_large
 
 DISCARD_SECONDS = 2.0
 DISCARD_FACTOR = 4  # times the limit
@@ -29,13 +29,9 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
         async with asyncio.timeout(limits.receive_seconds):
             body = await _read(request, limits.max_body_bytes)
     except TimeoutError:
-        raise Refusal(
-            408,
-            "receive_seconds",
-            f"the body did not arrive within receive_seconds={limits.receive_seconds:g}",
-            limit={"name": "receive_seconds", "maximum": limits.receive_seconds, "given": None},
-            close=True,
-        ) from None
+        seconds = limits.receive_seconds
+        message = "the body did not arrive within"
+        raise over_limit(408, "receive_seconds", seconds, message) from None
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmox.serve.logs import log
 from elmox.serve.record import CROWDED_KEY, RequestRecord, new_record
-from elmox.serve.refusals import ClientLeft, Refusal
+from elmox.serve.refusals import ClientLeft, Refusal, over_limit
 from elmox.serve.service import Service
 
 HEALTH = {"/livez", "/readyz"}
@@ -67,7 +67,9 @@ class Gate:
             if record.status:  # a response that was begun is cut off, which the client notices
                 record.code = "request_seconds"
                 raise ConnectionAbortedError from None
-            await _refuse(self._too_slow(), record, scope, receive, note)
+            seconds = service.limits.request_seconds
+            too_slow = over_limit(503, "request_seconds", seconds, "the request took longer than")
+            await _refuse(too_slow, record, scope, receive, note)
 
     def _check(self, scope: Scope) -> None:
         """Refuse a request without a key, or before the models are loaded."""
@@ -82,19 +84,9 @@ class Gate:
             raise Refusal(503, "not_ready", "the models are still being loaded", retry_after=1)
         if scope["method"] == "POST":  # before anything is read or parsed
             if scope.get(CROWDED_KEY):
-                raise _too_many_connections(service.limits.max_connections)
+                maximum = service.limits.max_connections
+                raise over_limit(429, "max_connections", maximum, "more connections are open than")
             service.admission.check(service.metrics.tokens_per_second)
-
-    def _too_slow(self) -> Refusal:
-        seconds = self._service.limits.request_seconds
-        return Refusal(
-            503,
-            "request_seconds",
-            f"the request took longer than request_seconds={seconds:g}: retry later, or send less",
-            limit={"name": "request_seconds", "maximum": seconds, "given": None},
-            retry_after=1,
-            close=True,
-        )
 
     def _finish(self, record: RequestRecord, scope: Scope) -> None:
         service, seconds = self._service, time.perf_counter() - record.started
@@ -113,17 +105,6 @@ class Gate:
             metrics.inputs.labels(record.model).inc(record.num_inputs)
         if service.config.access_log and scope["path"] not in HEALTH:
             _log_request(record, scope, seconds)
-
-
-def _too_many_connections(maximum: int) -> Refusal:
-    return Refusal(
-        429,
-        "max_connections",
-        f"more than max_connections={maximum} connections are open: retry later",
-        limit={"name": "max_connections", "maximum": maximum, "given": None},
-        retry_after=1,
-        close=True,
-    )
 
 
 def _headers(message: Message, record: RequestRecord, close: bool) -> list[tuple[bytes, bytes]]:

@@ -91,6 +91,18 @@ def too_large(name: str, given: int, maximum: int, unit: str, param: str | None 
     )
 
 
+def over_limit(status: int, name: str, maximum: float, message: str) -> Refusal:
+    """Return a refusal for a limit that says nothing about the request itself: time, crowds."""
+    return Refusal(
+        status,
+        name,
+        f"{message} {name}={maximum:g}: retry later",
+        limit={"name": name, "maximum": maximum, "given": None},
+        retry_after=1,
+        close=True,
+    )
+
+
 def not_loaded(param: str, name: object, names: list[str]) -> Refusal:
     """Return the refusal of a model's or tagger's name that is not in the table."""
     available = ", ".join(names) or "none"

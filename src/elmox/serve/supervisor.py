@@ -5,8 +5,10 @@
 | SIGTERM, SIGINT | the workers finish what they have accepted, then everything ends |
 | SIGHUP | new workers load models and keys afresh; when they are ready, the old ones retire |
 
-Workers share nothing but the listening socket, which the supervisor keeps open: connections that
-wait in it survive the death of a worker. This process never imports torch.
+Workers share nothing but the port. On Linux each has a listening socket of its own, and the kernel
+deals connections out to them; on a common socket an idle worker would take them all. The supervisor
+keeps the sockets open: connections that wait survive the death of a worker, and its successor
+accepts them. This process never imports torch.
 """
 
 import os
@@ -58,8 +60,13 @@ def serve(config: ServeConfig, announce: Callable[[str], None] = lambda url: Non
         ElmoxError: if a model cannot be loaded or the address is not allowed.
     """
     config.check_address()
-    with _listen(config) as listener, tempfile.TemporaryDirectory(prefix="elmox-serve-") as folder:
-        Supervisor(config, listener, folder, announce).run()
+    listeners = _listen(config)
+    try:
+        with tempfile.TemporaryDirectory(prefix="elmox-serve-") as folder:
+            Supervisor(config, listeners, folder, announce).run()
+    finally:
+        for listener in listeners:
+            listener.close()
 
 
 class Supervisor:
@@ -68,11 +75,11 @@ class Supervisor:
     def __init__(
         self,
         config: ServeConfig,
-        listener: socket.socket,
+        listeners: list[socket.socket],
         folder: str,
         announce: Callable[[str], None],
     ) -> None:
-        self._config, self._listener, self._folder = config, listener, folder
+        self._config, self._listeners, self._folder = config, listeners, folder
         self._announce = announce
         self._workers: list[WorkerProcess] = []
         self._restarts: list[tuple[float, int]] = []  # when, and the worker's number
@@ -91,7 +98,7 @@ class Supervisor:
         self._selector.register(reading, selectors.EVENT_READ, None)
         try:
             for number in range(self._config.workers):
-                self._start(number, accept_at_once=number == 0)
+                self._start(number, accept_at_once=True)
             while self._workers or self._restarts:
                 self._step(reading)
         finally:
@@ -127,7 +134,8 @@ class Supervisor:
         self, number: int, *, accept_at_once: bool, replaces: WorkerProcess | None = None
     ) -> None:
         reading, writing = os.pipe()
-        descriptors = (self._listener.fileno(), writing)
+        listener = self._listeners[number % len(self._listeners)]
+        descriptors = (listener.fileno(), writing)
         arguments = [*map(str, descriptors), str(int(accept_at_once))]
         process = subprocess.Popen(
             [sys.executable, "-m", "elmox.serve.worker", *arguments],
@@ -161,7 +169,8 @@ class Supervisor:
     def _stop_all(self) -> None:
         self._is_stopping = True
         self._restarts, self._swaps = [], []
-        self._listener.close()  # the workers close theirs when they have drained it
+        for listener in self._listeners:
+            listener.close()  # the workers close theirs when they have drained it
         for worker in self._workers:
             self._stop(worker, signal.SIGTERM)
 
@@ -204,7 +213,7 @@ class Supervisor:
             self._swap_next()
         if not self._was_ready and all(own.is_ready for own in self._workers):
             self._was_ready = True
-            self._announce(_url(self._listener))
+            self._announce(_url(self._listeners[0]))
 
     def _on_exit(self, worker: WorkerProcess) -> None:
         self._selector.unregister(worker.status)
@@ -246,23 +255,41 @@ def worker_environment(threads: int, metrics_folder: str) -> dict[str, str]:
     }
 
 
-def _listen(config: ServeConfig) -> socket.socket:
-    infos = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
-    family, kind, protocol, _, address = infos[0]
-    listener = socket.socket(family, kind, protocol)
+def _listen(config: ServeConfig) -> list[socket.socket]:
+    """Bind the port: one socket per worker where the kernel balances them, otherwise one."""
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
+        first = _bind(config, config.port, shared=False)  # fails if somebody else has the port
+        if config.workers == 1 or sys.platform != "linux":
+            listeners = [first]
+        else:
+            port = first.getsockname()[1]
+            first.close()
+            listeners = [_bind(config, port, shared=True) for _ in range(config.workers)]
+        for listener in listeners:
+            listener.listen(BACKLOG)
     except OSError as error:
-        listener.close()
         raise ArgumentError(
             "{} and {} cannot be used, {}: choose another",
             Argument("host", config.host),
             Argument("port", config.port),
             error.strerror,
         ) from error
+    return listeners
+
+
+def _bind(config: ServeConfig, port: int, shared: bool) -> socket.socket:
+    infos = socket.getaddrinfo(config.host, port, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = infos[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 

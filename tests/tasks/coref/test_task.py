@@ -478,7 +478,7 @@ def test_every_weight_learns(speakers: bool, tmp_path: Path) -> None:
 
 
 def test_the_middle_needs_two_layers() -> None:
-    """There is one by default: docs/tasks.md and --help say what to do."""
+    """There is one by default: docs/tasks/coref.md and --help state what to do."""
     with pytest.raises(ElmoxError, match=r"give head\.hidden two layers or more"):
         TASK.build_head({"settings": {}, "speakers": False}, Widths(5, middle=2))
     assert len(ranker(Widths(5, middle=2), hidden=(4, 4)).encoder.layers) == 2

@@ -26,7 +26,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
 }
 LINES = "application/x-ndjson"
-CHUNK_TOKENS = 1024  # computed between two parts of a stream
+CHUNK_TOKENS = 256  # computed between two parts of a stream
 SMALL_RESPONSE = 2**17  # numbers that are written as one piece of JSON
 
 
