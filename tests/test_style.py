@@ -29,7 +29,7 @@ FLAGS_OF_OTHERS = {
     "--local-ranks-filter",
 }
 BRITISH = re.compile(
-    r"\b\w*(tokenis|normalis|recognis|optimis(?!t)|initialis|summaris|neighbour|behaviour|colour(?!ed pencil)"
+    r"\b\w*(tokenis|normalis|recognis|optimis(?!t)|initialis|summaris|neighbour|behaviour|colour"
     r"|licence|labelled|labelling|centred)\w*", re.IGNORECASE
 )  # fmt: skip
 DIALECT = re.compile(
