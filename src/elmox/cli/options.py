@@ -79,6 +79,12 @@ PrecisionOption: TypeAlias = Annotated[
 FileTypeOption: TypeAlias = Annotated[
     FileType, typer.Option("--dtype", help="Data type of the numbers in the output.")
 ]
+DeviceOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--device", metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
+    ),
+]
 TaskElmo: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -170,12 +176,7 @@ def _set_threads(threads: int | None) -> int | None:
 class RunOptions(PrintOptions):
     """Where and how a verb computes, and what it prints."""
 
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
-        ),
-    ] = None
+    device: DeviceOption = None
     threads: Annotated[
         int | None,
         typer.Option(
@@ -192,13 +193,11 @@ class ModelOptions:
     """What a model needs besides its path: files of legacy weights, the revision of a Hub id."""
 
     options: Annotated[
-        Path | None,
-        typer.Option(help="Options file of legacy weights, if it is elsewhere."),
+        Path | None, typer.Option(help="Options file of legacy weights, if it is elsewhere.")
     ] = None
     vocab: Annotated[Path | None, typer.Option(help="Vocabulary of a legacy word model.")] = None
     token_embeddings: Annotated[
-        Path | None,
-        typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
+        Path | None, typer.Option(help="Cached token vectors of bilm-tf; needs --vocab.")
     ] = None
 
     revision: Annotated[
@@ -238,8 +237,7 @@ class LanguageModelOptions(ModelOptions):
     """The same, for verbs that use the softmax."""
 
     softmax: Annotated[
-        Path | None,
-        typer.Option(help="AI2's softmax file, for a model without a softmax."),
+        Path | None, typer.Option(help="AI2's softmax file, for a model without a softmax.")
     ] = None
     softmax_vocab: Annotated[Path | None, typer.Option(help="Vocabulary of --softmax.")] = None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from elmox.cli.options import Precision, PrecisionOption, PrintOptions
+from elmox.cli.options import DeviceOption, Precision, PrecisionOption, PrintOptions
 from elmox.cli.verb import verb
 from elmox.config import BUNDLED
 from elmox.serve.limits import Limits
@@ -79,12 +79,7 @@ def command(
         int, typer.Option(help="Processes; each of them loads the models.", min=1)
     ] = 1,
     threads: Annotated[int, typer.Option(help="CPU threads per worker.", min=1)] = 1,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
-        ),
-    ] = None,
+    device: DeviceOption = None,
     precision: PrecisionOption = Precision.float32,
     api_key_file: Annotated[
         Path | None,

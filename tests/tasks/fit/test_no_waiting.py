@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmox.io.conllu import TreebankSentence
 from elmox.io.transfer import to_device
+from elmox.tasks.classify.network import LabeledText
 from elmox.tasks.coref import mentions
 from elmox.tasks.coref.documents import Document
 from elmox.tasks.data.batches import TaskData, distinct_sentences
@@ -52,6 +53,7 @@ SQUAD_QUESTIONS = [
     Question("c", "He ran.", "Why?", (), is_impossible=True),
 ]
 EXAMPLES: dict[str, list[Any]] = {
+    "classify": [LabeledText((("a", "b"),), "x"), LabeledText(((),), "y")],
     "pos": TAGGED,
     "ner": TAGGED,
     "chunk": TAGGED,

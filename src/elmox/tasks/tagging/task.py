@@ -75,7 +75,7 @@ class Tagging(Task[TaggedSentence, Sequence[str]]):
             _refuse_spans(path, examples)
         return examples
 
-    def example_from_input(self, values: Mapping[str, Any]) -> TaggedSentence:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> TaggedSentence:
         """Return a sentence without tags."""
         return TaggedSentence(tuple(values["tokens"]), ())
 
