@@ -261,14 +261,14 @@ class ElmoEmbedding(nn.Module):
             stored = _load_reference(reference, self.elmo.state)
         except ElmoxError:
             return None
-        own, other = self.elmo.checkpoint(), stored.checkpoint()
-        own_tensors, other_tensors = dict(own.tensors), dict(other.tensors)
-        if self.elmo.state == "warm" and own.warm_state and other.warm_state:
-            own_tensors |= vars(own.warm_state)
+        current, other = self.elmo.checkpoint(), stored.checkpoint()
+        current_tensors, other_tensors = dict(current.tensors), dict(other.tensors)
+        if self.elmo.state == "warm" and current.warm_state and other.warm_state:
+            current_tensors |= vars(current.warm_state)
             other_tensors |= vars(other.warm_state)
-        is_same = own.config == other.config and all(
+        is_same = current.config == other.config and all(
             torch.equal(tensor.cpu(), other_tensors[name].to(tensor.dtype))
-            for name, tensor in own_tensors.items()
+            for name, tensor in current_tensors.items()
         )
         return stored if is_same else None
 

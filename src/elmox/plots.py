@@ -82,9 +82,9 @@ def grouped_bars(
     figure = _figure(2.5 + 0.9 * len(labels) * max(1.0, 0.6 * len(series)), 4.0)
     axes = figure.add_subplot()
     width = 0.8 / len(series)
-    for number, (own, color) in enumerate(zip(series, _cycled(len(series)), strict=True)):
+    for number, (one, color) in enumerate(zip(series, _cycled(len(series)), strict=True)):
         places = [i + (number - (len(series) - 1) / 2) * width for i in range(len(labels))]
-        _draw_series(axes, places, width, own, color)
+        _draw_series(axes, places, width, one, color)
     if line is not None:
         axes.axhline(line, color="black", linestyle="--", linewidth=1, label=line_label)
     axes.set_title(title)
@@ -93,7 +93,7 @@ def grouped_bars(
     axes.margins(y=0.12)
     axes.axhline(0, color="black", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    if line_label or any(own.name for own in series):
+    if line_label or any(one.name for one in series):
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 

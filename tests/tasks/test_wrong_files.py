@@ -100,8 +100,8 @@ FILES = {
     "blank": ("blank.txt", "\n\n\n"),
 }
 
-# What a task reads of them. Names and chunks are written alike, and nobody can tell running text
-# of as many words a line from columns.
+# The kinds that each task reads. Names and chunks look alike, and running text with the same number
+# of words per line cannot be told from columns.
 READABLE = {
     "classify": {"labeled csv", "labeled jsonl"},
     "pos": {"tags", "treebank", "text of two words a line"},

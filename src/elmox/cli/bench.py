@@ -44,7 +44,7 @@ class TrainingPrecision(StrEnum):
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """How one operation is measured."""
+    """Measurement of one operation."""
 
     size: Annotated[
         Size | None, typer.Option(help="Model size; original on a GPU, otherwise small.")

@@ -129,7 +129,7 @@ def _json_line(values: Any) -> str:
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """What a verb prints: data on stdout, messages and progress on stderr."""
+    """Output of a verb: data on stdout, messages and progress on stderr."""
 
     quiet: Annotated[
         bool,
@@ -174,7 +174,7 @@ def _set_threads(threads: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class RunOptions(PrintOptions):
-    """Where and how a verb computes, and what it prints."""
+    """Device, threads and output of a verb."""
 
     device: DeviceOption = None
     threads: Annotated[
@@ -190,7 +190,7 @@ class RunOptions(PrintOptions):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model needs besides its path: files of legacy weights, the revision of a Hub id."""
+    """Options of loading a model: files of legacy weights, the revision of a Hub id."""
 
     options: Annotated[
         Path | None, typer.Option(help="Options file of legacy weights, if it is elsewhere.")
@@ -250,7 +250,7 @@ def _note_raw(ctx: typer.Context, raw: bool) -> bool:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How lines of text are read."""
+    """Format of lines of text."""
 
     tokenized: Annotated[
         bool,

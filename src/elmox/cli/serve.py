@@ -157,8 +157,8 @@ def command(
 
 def _lines(loaded: dict[str, Any]) -> list[str]:
     models = [
-        f"model {name}: {own['description']}, {own['num_layers']} layers of dim {own['dim']}"
-        for name, own in loaded["models"].items()
+        f"model {name}: {facts['description']}, {facts['num_layers']} layers of dim {facts['dim']}"
+        for name, facts in loaded["models"].items()
     ]
-    taggers = [f"tagger {name}: {own['task']}" for name, own in loaded["taggers"].items()]
+    taggers = [f"tagger {name}: {facts['task']}" for name, facts in loaded["taggers"].items()]
     return [*models, *taggers]

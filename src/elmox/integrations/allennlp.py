@@ -59,7 +59,7 @@ class ElmoEmbedder:
     As in AllenNLP, a string in place of a list of tokens is a list of its characters.
 
     Args:
-        options_file: the options file; None to look for it beside the weights.
+        options_file: the options file; None to look for it next to the weights.
         weight_file: AI2's weights.hdf5, or anything else that `elmox.Elmo.from_pretrained` reads.
         cuda_device: the number of a GPU; -1 for the CPU.
         stateful: whether row i starts where row i of the last batch ended, as AllenNLP did.
@@ -110,8 +110,11 @@ class ElmoEmbedder:
         vectors = encoder.encode_tokens(sentences, layers="all", convert_to_tensor=True)
         if not vectors:
             raise ElmoxError("batch_to_embeddings: no sentence given, expected at least one")
-        layers = pad_sequence([own.transpose(0, 1) for own in vectors], batch_first=True)
-        ones = [torch.ones(own.shape[1], dtype=torch.int64, device=own.device) for own in vectors]
+        layers = pad_sequence([sentence.transpose(0, 1) for sentence in vectors], batch_first=True)
+        ones = [
+            torch.ones(sentence.shape[1], dtype=torch.int64, device=sentence.device)
+            for sentence in vectors
+        ]
         return layers.transpose(1, 2).contiguous(), pad_sequence(ones, batch_first=True)
 
     def embed_file(

@@ -89,7 +89,7 @@ def fit_slots(ids: Int16, num_slots: int) -> Spelling:
 
 
 def not_boundary(lengths: Int64) -> Mask:
-    """Where sentences of these lengths, boundaries counted, lie end to end: what is a word (N,)."""
+    """Return which of N positions are words, for sentences end to end with their boundaries."""
     ends = np.cumsum(lengths)
     inside = np.ones(lengths.sum(), dtype=bool)
     inside[ends - lengths] = False

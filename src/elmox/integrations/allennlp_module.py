@@ -66,7 +66,7 @@ class Elmo(nn.Module):
     """Character ids to K mixes of ELMo's layers, from one biLM pass.
 
     Args:
-        options_file: the options file; None to look for it beside the weights.
+        options_file: the options file; None to look for it next to the weights.
         weight_file: AI2's weights.hdf5, or anything else that `elmox.Elmo.from_pretrained` reads.
         num_output_representations: K.
         requires_grad: fine-tune the biLM; it is frozen by default.

@@ -82,7 +82,7 @@ def test_plain_text() -> None:
 def test_mappings(values: Values, sentences: list[list[str]], offsets: list[Any]) -> None:
     """Running text is as many inputs as it has sentences, where inputs are sentences."""
     inputs = SentenceInput().split_mapping(values, str.split)
-    assert [one.values for one in inputs] == [{**values, "tokens": own} for own in sentences]
+    assert [one.values for one in inputs] == [{**values, "tokens": tokens} for tokens in sentences]
     assert [one.offsets.get("tokens") for one in inputs] == offsets
     whole = [token for sentence in sentences for token in sentence]
     one = SentenceInput().from_mapping(values, str.split)
