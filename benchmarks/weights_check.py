@@ -4,7 +4,7 @@
 
 Prints a Markdown table and writes it to benchmarks/results/weights_check.md. The bundled English
 model encodes tokenized sentences whose words it knows. Calls do not compare the weights here; after
-each of them the comparisons that it would have made (`elmox/ops/derived.py`) are timed by
+each of them the comparisons that it would have made (`elmox/kernels/derived.py`) are timed by
 themselves: those of the token encoder and of the LSTMs.
 """
 

@@ -43,7 +43,7 @@ from elmox.pretrained.hub import Token
 from elmox.pretrained.load import ModelFiles, ModelReference, load_checkpoint
 from elmox.pretrained.native import write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
-from elmox.text.inputs import Text, Texts
+from elmox.text.inputs import Text, Texts, check_texts
 
 
 class LoadOptions(ModelFiles, total=False):
@@ -206,6 +206,7 @@ class Elmo(TextEncoder):
             show_progress_bar: None shows a bar on a terminal or in a notebook if the work is long.
         """
         texts = [sentences] if isinstance(sentences, str) else sentences
+        check_texts(texts)
         tokens = (self._tokens(row, sentence) for row, sentence in enumerate(texts))
         return self.language_model.evaluate(tokens, num_rows, show_progress_bar)
 

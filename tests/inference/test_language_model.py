@@ -424,3 +424,9 @@ def test_progress_bars_are_on_stderr(elmo: Elmo, capsys: pytest.CaptureFixture[s
     elmo.evaluate(SENTENCES, show_progress_bar=True)
     assert "17.0/17.0" in capsys.readouterr().err
     assert shown.out == ""
+
+
+@pytest.mark.parametrize(("text", "message"), [(None, "is None"), ({"a": 1}, "is a mapping")])
+def test_evaluate_refuses_what_is_no_text(elmo: Elmo, text: Any, message: str) -> None:
+    with pytest.raises(ElmoxError, match=f"sentences {message}"):
+        elmo.evaluate(text)

@@ -34,3 +34,5 @@ def test_wrong_shapes_and_kinds() -> None:
         similarity(A, np.ones((3, 3), dtype=np.float32))
     with pytest.raises(ElmoxError, match="ndarray and Tensor: expected two arrays or two tensors"):
         similarity(A, torch.from_numpy(B))  # type: ignore[type-var]
+    with pytest.raises(ElmoxError, match="list and ndarray: expected two arrays or two tensors"):
+        similarity(["a sentence"], A)  # type: ignore[type-var]

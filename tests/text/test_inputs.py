@@ -96,3 +96,13 @@ def test_a_flat_list_of_words_warns() -> None:
         warn_if_tokens(["Yes"])
         warn_if_tokens(["I will", "buy"])
         warn_if_tokens([["I", "will"], ["buy"]])
+
+
+def test_a_wrong_token_is_expected_to_be_a_string() -> None:
+    with pytest.raises(ElmoxError, match=r"sentence 4 has the token 5 \(int\): expected a string$"):
+        checked_tokens(4, ["a", 5])  # type: ignore[list-item]
+
+
+def test_the_warning_shows_words_of_an_array_as_strings() -> None:
+    with pytest.warns(UserWarning, match=r"^\['I', 'will'\] is read as 2 sentences"):
+        warn_if_tokens(list(np.array(["I", "will"])))

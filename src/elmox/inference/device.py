@@ -29,11 +29,15 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
     name = default_device() if device is None else str(device)
     try:
         number = torch.zeros((), device=name)
-        number.item()  # on "meta" there is no value
-        return number.device
     except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts that it has it
         reason = str(error).splitlines()[0]
         raise ArgumentError("{}: {}", Argument("device", name), reason) from error
+    if number.is_meta:
+        raise ArgumentError(
+            "{} holds shapes without numbers: use a device that computes, such as cpu",
+            Argument("device", name),
+        )
+    return number.device
 
 
 def device_for(dtype: str | torch.dtype, device: str | torch.device | None = None) -> torch.device:

@@ -32,7 +32,8 @@ def similarity(a: Vectors, b: Vectors) -> Vectors:
         a: (N, D), or (D,) for one vector.
         b: (M, D), or (D,) for one vector; of the same kind as `a`, array or tensor.
     """
-    if isinstance(a, Tensor) != isinstance(b, Tensor):
+    kinds = [next((k for k in (Tensor, np.ndarray) if isinstance(v, k)), None) for v in (a, b)]
+    if kinds[0] is None or kinds[0] is not kinds[1]:
         raise ElmoxError(
             f"similarity of {type(a).__name__} and {type(b).__name__}: expected two arrays or two "
             "tensors"

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 BEGIN_SENTENCE = "<S>"
 END_SENTENCE = "</S>"
 
-PADDING_TOKEN_ID = 0
-FIRST_BYTE_ID = 1  # byte b has id b + 1
+FIRST_BYTE_ID = 1  # byte b has id b + 1; 0 pads sentences
 BEGIN_SENTENCE_ID = 257
 END_SENTENCE_ID = 258
 BEGIN_WORD_ID = 259

@@ -66,17 +66,14 @@ def checked_tokens(row: int, sentence: Sequence[str]) -> Sequence[str]:
     types = set(map(type, sentence))
     if types != {str} and not all(issubclass(kind, str) for kind in types):
         wrong = next(token for token in sentence if not isinstance(token, str))
-        raise ElmoxError(
-            f"sentence {row} has the token {described(wrong)}: expected a string or a list of "
-            "strings"
-        )
+        raise ElmoxError(f"sentence {row} has the token {described(wrong)}: expected a string")
     return sentence
 
 
 def warn_if_tokens(sentences: Sequence[Text]) -> None:
     """Warn about a flat list of words, which is likely one sentence that is tokenized already."""
     if len(sentences) > 1 and all(isinstance(s, str) and len(s.split()) == 1 for s in sentences):
-        words = ", ".join(repr(word) for word in sentences[:3])
+        words = ", ".join(repr(str(word)) for word in sentences[:3])
         warnings.warn(
             f"[{words}{', ...' if len(sentences) > 3 else ''}] is read as {len(sentences)} "
             "sentences of one word each; for one sentence of tokens, put the list into a list",
