@@ -10,6 +10,7 @@ import pytest
 from language_models import TinyLm, forward_only, tiny_lm
 from shell import assert_one_line, environment, run_elmox, run_here
 
+from elmox.config import BUNDLED
 from elmox.elmo import Elmo
 
 TEXT = "The cat sat .\n\nThe dog sat unbelievably naïve\n天\n"
@@ -140,6 +141,14 @@ def test_score_as_json(model: Path, capsys: pytest.CaptureFixture[str], text: Pa
         assert entry["forward"] == pytest.approx(score.forward.tolist(), abs=1e-5)
         assert entry["log_prob"] == pytest.approx(score.log_prob, abs=1e-5)
         assert entry["unknown"] == score.unknown.tolist()
+
+
+def test_predict_uses_the_bundled_model_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    code, alone, _ = run_here(["predict", "I buy a ___.", "-k", "3"], capsys)
+    assert code == 0
+    _, named, _ = run_here(["predict", BUNDLED, "I buy a ___.", "-k", "3"], capsys)
+    assert alone == named
+    assert len(alone.splitlines()) == 3
 
 
 def test_predict(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from elmox.cli.options import LanguageModelOptions, ModelArgument, RunOptions, TextOptions
+from elmox.cli.options import LanguageModelOptions, RunOptions, TextOptions
 from elmox.cli.verb import verb
+from elmox.config import BUNDLED
 
 
 class Direction(StrEnum):
@@ -18,17 +19,20 @@ class Direction(StrEnum):
 
 
 @verb(
-    'elmox predict english-small "I will buy you a ___."',
+    'elmox predict "I will buy you a ___."',
     'elmox predict english-small "I will buy you a ___." -k 3 --direction left',
 )
 def command(
-    model: ModelArgument,
-    sentence: Annotated[
+    model: Annotated[
         str,
         typer.Argument(
-            help='A sentence with a gap: "I will buy you a ___."',
+            metavar="[MODEL]", help=f"A model, as for the other verbs; {BUNDLED} if left out."
         ),
     ],
+    sentence: Annotated[
+        str | None,
+        typer.Argument(metavar="SENTENCE", help='A sentence with a gap: "I will buy you a ___."'),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of words.", min=1)] = 10,
     direction: Annotated[
         Direction, typer.Option(help="Use the words left of the gap, right of it, or both.")
@@ -48,6 +52,8 @@ def command(
     frequency of the word. <S>, </S> and <UNK> are left out: the probabilities of all other words
     sum to 1.
     """
+    if sentence is None:  # the only argument is the sentence
+        model, sentence = BUNDLED, model
     elmo = files.load(model, run)
     text = sentence.split() if lines.tokenized else sentence
     predictions = elmo.predict(text, position, k, direction.value)
