@@ -1,8 +1,8 @@
-"""What a word means here, by an English model: `python examples/demo.py [MODEL]`.
+"""Vectors that depend on the sentence: `python examples/demo.py [MODEL]`.
 
-Words with two senses, three sentences for each. A vector that ignores context cannot tell the
-senses apart; ELMo's upper layers can. Printed as tables, drawn as a picture; then the likeliest
-words for a gap, and vectors in a file. Everything is computed when it is shown.
+Six words with two senses, three sentences per sense. A vector that ignores context cannot separate
+the senses; ELMo's upper layers can. The demo prints tables and draws a picture, then predicts words
+for gaps and writes vectors to a file.
 """
 
 import sys
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from elmox import Elmo, ElmoxError, open_vectors
+from elmox import Elmo, ElmoxError, embed_file, open_vectors
 from elmox.plots import NO_MATPLOTLIB, can_draw, save_picture
-from elmox.vectors.embed import embed_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +33,7 @@ GAPS = [
 
 @dataclass(frozen=True)
 class Homonym:
-    """A word with two senses, and as many sentences for each."""
+    """A word with two senses, and the same number of sentences for each."""
 
     word: str
     senses: tuple[str, str]
@@ -42,18 +41,50 @@ class Homonym:
 
     @property
     def all_sentences(self) -> list[str]:
-        """Those of the first sense, then those of the second."""
+        """The sentences of the first sense, then those of the second."""
         return [*self.sentences[0], *self.sentences[1]]
 
     @property
     def pairs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Pairs of sentences, as places in `all_sentences`: of the same sense, of both senses."""
+        """Pairs of indices into `all_sentences`: of the same sense, of different senses."""
         number = len(self.sentences[0])
         first, second = range(number), range(number, 2 * number)
         return [*combinations(first, 2), *combinations(second, 2)], list(product(first, second))
 
 
 HOMONYMS = [
+    Homonym(
+        "bank",
+        ("river", "money"),
+        (
+            (
+                "The village lies on the east bank of the Rhine.",
+                "We sat on the grassy bank and watched the boats.",
+                "The boys fished from the bank of the river.",
+            ),
+            (
+                "She opened an account at the bank.",
+                "The bank raised its interest rates.",
+                "He borrowed the money from a bank in London.",
+            ),
+        ),
+    ),
+    Homonym(
+        "bat",
+        ("animal", "club"),
+        (
+            (
+                "A bat hung upside down in the cave.",
+                "This species of bat feeds on insects.",
+                "At dusk a bat flew out of the barn.",
+            ),
+            (
+                "He hit the ball with his bat.",
+                "The player broke a wooden bat at home plate.",
+                "She swung the bat and missed.",
+            ),
+        ),
+    ),
     Homonym(
         "present",
         ("gift", "now"),
@@ -72,7 +103,7 @@ HOMONYMS = [
     ),
     Homonym(
         "play",
-        ("theatre", "sport"),
+        ("theater", "sport"),
         (
             (
                 "Shakespeare wrote the play in 1606.",
@@ -83,22 +114,6 @@ HOMONYMS = [
                 "Chico Ruiz made a spectacular play on the grounder.",
                 "The referee stopped play after the foul.",
                 "Rain delayed play on the second day of the match.",
-            ),
-        ),
-    ),
-    Homonym(
-        "bank",
-        ("river", "money"),
-        (
-            (
-                "The village lies on the east bank of the Rhine.",
-                "We sat on the grassy bank and watched the boats.",
-                "The boys fished from the bank of the river.",
-            ),
-            (
-                "She opened an account at the bank.",
-                "The bank raised its interest rates.",
-                "He borrowed the money from a bank in London.",
             ),
         ),
     ),
@@ -115,22 +130,6 @@ HOMONYMS = [
                 "The stream rises from a spring in the hills.",
                 "They drank from the cold spring behind the house.",
                 "A hot spring feeds the pool with mineral water.",
-            ),
-        ),
-    ),
-    Homonym(
-        "bat",
-        ("animal", "club"),
-        (
-            (
-                "A bat hung upside down in the cave.",
-                "This species of bat feeds on insects.",
-                "At dusk a bat flew out of the barn.",
-            ),
-            (
-                "He hit the ball with his bat.",
-                "The player broke a wooden bat at home plate.",
-                "She swung the bat and missed.",
             ),
         ),
     ),
@@ -157,126 +156,142 @@ def main(model: str | Path | None = None, output: Path = OUTPUT) -> None:
     """Run the demo.
 
     Args:
-        model: any model with a softmax; the one that comes with elmox by default.
-        output: a folder for the picture and the vectors.
+        model: any model with a softmax; the bundled English model by default.
+        output: directory for the picture and the vectors.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     elmo = Elmo.from_pretrained(model)
-    print(f"{elmo.description}: {elmo.num_layers} layers of {elmo.dim} numbers for every word.")
-    found = {homonym.word: similarities(elmo, homonym) for homonym in HOMONYMS}
-    present = HOMONYMS[0]
+    cosines = {homonym.word: similarities(elmo, homonym) for homonym in HOMONYMS}
+    example = HOMONYMS[0]
+    print(f"Model: {elmo.description}.")
+    print(f"Each word gets one vector per layer: {elmo.num_layers} layers of {elmo.dim} numbers.")
 
-    print("\n1. The same word in other sentences: how alike are its vectors?\n")
-    compare_sentences(present, found[present.word])
-    print("\n2. Words with two senses: mean similarity within a sense and across senses.\n")
-    compare_senses(HOMONYMS, found)
+    print(f"\n1. Cosine similarity of {example.word!r} in one sentence and in five others.\n")
+    print_sentences(example, cosines[example.word])
+    print("\n2. Words with two senses: mean similarity within a sense and between the senses.\n")
+    print_senses(HOMONYMS, cosines)
 
-    print(f"\n3. All sentences with {present.word!r}, as a picture.\n")
+    print(f"\n3. The similarities of all sentences with {example.word!r} as a picture.\n")
     if can_draw():
-        for path in save_picture(draw(present, found[present.word]), output / present.word):
+        for path in save_picture(draw(example, cosines[example.word]), output / example.word):
             print(f"   {path}")
     else:
         print(f"   {NO_MATPLOTLIB}")
 
-    print("\n4. It is a language model as well: the likeliest words for a gap.\n")
+    print("\n4. ELMo is also a language model: the most likely words for a gap.\n")
     for sentence in GAPS:
-        guesses = elmo.predict(sentence, k=5)
+        predictions = elmo.predict(sentence, k=5)
         print(f"   {sentence}")
-        print("      " + ", ".join(f"{guess.word} {guess.probability:.0%}" for guess in guesses))
+        words = (f"{prediction.word} {prediction.probability:.0%}" for prediction in predictions)
+        print("      " + ", ".join(words))
 
-    print("\n5. Vectors in a file, an entry a line of the text: layers, words, numbers.\n")
+    print("\n5. Vectors in a file: one entry per sentence, of shape (layers, words, numbers).\n")
     write_vectors(elmo, output)
-    print(f"\n{time.monotonic() - began:.1f} s in all.")
+    print(f"\nFinished in {time.monotonic() - started:.1f} s.")
 
 
 def similarities(elmo: Elmo, homonym: Homonym) -> NDArray[np.float64]:
-    """Cosines of the word's vectors in all pairs of sentences, layer by layer, (L, S, S)."""
+    """Return the cosines of the word's vectors in all pairs of sentences, per layer: (L, S, S)."""
     tokens = [elmo.tokenize(sentence) for sentence in homonym.all_sentences]
-    layers = elmo.encode_tokens(tokens, layers="all")
-    places = [own.index(homonym.word) for own in tokens]
-    vectors = np.stack([own[:, at] for own, at in zip(layers, places, strict=True)], axis=1)
-    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)  # (L, S, D)
+    layers = elmo.encode_tokens(tokens, layers="all")  # (L, T, D) per sentence
+    positions = [sentence.index(homonym.word) for sentence in tokens]
+    vectors = np.stack(
+        [sentence[:, position] for sentence, position in zip(layers, positions, strict=True)],
+        axis=1,
+    )  # (L, S, D)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     cosines: NDArray[np.float64] = np.einsum("lsd,ltd->lst", units, units, dtype=np.float64)
-    return cosines.round(6)  # so that what is equal by construction is equal
+    return cosines.round(6)  # so that equal vectors have equal cosines
 
 
-def nearer(homonym: Homonym, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How often a sentence is nearer to one of its own sense than to one of the other, (L,).
+def share_closer(homonym: Homonym, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how often the same sense is closer than the other one, as a share per layer: (L,).
 
-    Of all choices of a sentence, one of its sense and one of the other; equally near counts half.
+    This counts all choices of a sentence, one of the same sense and one of the other sense. A tie
+    counts as one half.
     """
     sense = np.repeat([0, 1], len(homonym.sentences[0]))
-    same = (sense[:, None] == sense) & ~np.eye(len(sense), dtype=bool)
-    other = sense[:, None] != sense
-    own, rest = cosines[:, :, :, None], cosines[:, :, None, :]
-    wins = (own > rest) + 0.5 * (own == rest)  # (L, sentence, of its sense, of the other)
-    chosen = same[:, :, None] & other[:, None, :]
+    is_same = (sense[:, None] == sense) & ~np.eye(len(sense), dtype=bool)
+    is_other = sense[:, None] != sense
+    same, other = cosines[:, :, :, None], cosines[:, :, None, :]
+    wins = (same > other) + 0.5 * (same == other)  # (L, sentence, same sense, other sense)
+    chosen = is_same[:, :, None] & is_other[:, None, :]
     share: NDArray[np.float64] = wins[:, chosen].mean(axis=1)
     return share
 
 
-def compare_sentences(homonym: Homonym, cosines: NDArray[np.float64]) -> None:
-    """Print how alike the word's vector in the first sentence is to those in the others."""
+def print_sentences(homonym: Homonym, cosines: NDArray[np.float64]) -> None:
+    """Print the similarity of the first sentence's vector to those of the others."""
     first, *others = homonym.all_sentences
-    heads = [f"layer {number}" for number in range(len(cosines))]
-    width = max(map(len, others))
-    print(f"   {homonym.word!r} in {first!r} and in".ljust(width + 6) + columns(heads))
-    for number, sentence in enumerate(others, start=1):
+    senses = [sense for sense in homonym.senses for _ in homonym.sentences[0]][1:]
+    headings = [f"layer {number}" for number in range(len(cosines))]
+    width, sense_width = max(map(len, others)), max(map(len, senses)) + 2
+    print(f"   {first} ({homonym.senses[0]})\n")
+    print(" " * (3 + sense_width + width) + columns(headings))
+    for number, (sense, sentence) in enumerate(zip(senses, others, strict=True), start=1):
         values = [f"{value:.2f}" for value in cosines[:, 0, number]]
-        print(f"   {sentence:<{width + 3}}" + columns(values))
+        print(f"   {sense:<{sense_width}}{sentence:<{width}}" + columns(values))
+    print("\n   Layer 0 ignores the context: it has a single vector for each word.")
 
 
-def compare_senses(homonyms: Sequence[Homonym], found: dict[str, NDArray[np.float64]]) -> None:
+def print_senses(homonyms: Sequence[Homonym], cosines: dict[str, NDArray[np.float64]]) -> None:
     """Print the mean similarity within a sense and across senses, for every word and layer."""
-    num_layers = len(found[homonyms[0].word])
+    num_layers = len(cosines[homonyms[0].word])
     print(" " * 30 + columns([f"layer {number}" for number in range(num_layers)], 16))
     print(" " * 30 + columns(["same  other"] * num_layers, 16))
     for homonym in homonyms:
-        cosines = found[homonym.word]
         means = [
             [np.mean([layer[pair] for pair in pairs]) for pairs in homonym.pairs]
-            for layer in cosines
+            for layer in cosines[homonym.word]
         ]
         name = f"{homonym.word} ({' / '.join(homonym.senses)})"
         print(f"   {name:<27}" + columns([f"{a:.2f}   {b:.2f}" for a, b in means], 16))
-    shares = np.mean([nearer(homonym, found[homonym.word]) for homonym in homonyms], axis=0)
-    print(f"\n   {'same sense nearer':<27}" + columns([f"{share:.0%}" for share in shares], 16))
-    print("   (50% is chance: without context a word has one vector, whatever it means.)")
+    shares = [share_closer(homonym, cosines[homonym.word]) for homonym in homonyms]
+    shown = [f"{share:.0%}" for share in np.mean(shares, axis=0)]
+    print(f"\n   {'same sense is closer':<27}" + columns(shown, 16))
+    print("   (50% is chance)")
 
 
 def columns(cells: Sequence[str], width: int = 10) -> str:
-    """Cells side by side, to the right."""
+    """Return cells side by side, aligned to the right."""
     return "".join(f"{cell:>{width}}" for cell in cells)
 
 
 def draw(homonym: Homonym, cosines: NDArray[np.float64]) -> "Figure":
-    """A panel a layer, sentences by sentences, all with the same colors."""
+    """Draw one panel per layer, sentences by sentences, with a common color scale."""
     from matplotlib.figure import Figure
 
+    sentences = homonym.all_sentences
+    letters = [chr(ord("A") + number) for number in range(len(sentences))]
     figure = Figure(figsize=(4 + 3.2 * len(cosines), 4), layout="constrained")
     panels = figure.subplots(1, len(cosines), sharey=True, squeeze=False)[0]
-    letters = [chr(ord("A") + number) for number in range(len(homonym.all_sentences))]
     for number, (axes, layer) in enumerate(zip(panels, cosines, strict=True)):
         draw_panel(axes, layer, float(cosines.min()))
-        axes.set_title(f"layer {number}")
+        axes.set_title(f"layer {number}" + (" (no context)" if number == 0 else ""))
         axes.set_xticks(range(len(letters)), letters)
-    labels = [f"{a}  {b}" for a, b in zip(letters, homonym.all_sentences, strict=True)]
+    labels = [f"{sentence}  {letter}" for letter, sentence in zip(letters, sentences, strict=True)]
     panels[0].set_yticks(range(len(labels)), labels)
-    senses = " and ".join(homonym.senses)
-    figure.suptitle(f"How alike are the vectors of {homonym.word!r}? Two senses: {senses}")
+    half = len(letters) // 2
+    first, second = (f"{part[0]}-{part[-1]}" for part in (letters[:half], letters[half:]))
+    senses = f"{first}: {homonym.senses[0]}, {second}: {homonym.senses[1]}"
+    figure.suptitle(f"Cosine similarity of {homonym.word!r} between sentences ({senses})")
     return figure
 
 
 def draw_panel(axes: "Axes", layer: NDArray[np.float64], lowest: float) -> None:
-    """One layer: a colored table, with lines between the senses."""
-    axes.imshow(layer, cmap="cividis", vmin=lowest, vmax=1.0)
+    """Draw one layer: a colored table without its diagonal, with lines between the senses."""
+    shown = np.ma.masked_array(layer, np.eye(len(layer), dtype=bool))
+    axes.imshow(shown, cmap="cividis", vmin=lowest, vmax=1.0)
+    axes.set_facecolor("0.9")
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(layer):
-        color = "black" if value > (lowest + 1.0) / 2 else "white"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color, fontsize=8)
+        if row != column:
+            color = "black" if value > (lowest + 1.0) / 2 else "white"
+            text = f"{value:.2f}"
+            axes.text(column, row, text, ha="center", va="center", color=color, fontsize=8)
     for line in (axes.axhline, axes.axvline):
-        line(len(layer) / 2 - 0.5, color="white", linewidth=2)
+        line(len(layer) / 2 - 0.5, color="white", linewidth=3)
 
 
 def write_vectors(elmo: Elmo, output: Path) -> None:
@@ -293,7 +308,7 @@ def write_vectors(elmo: Elmo, output: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        sys.exit(f"{len(sys.argv) - 1} arguments: expected a model, or nothing")
+        sys.exit(f"expected at most one argument, a model; got {len(sys.argv) - 1}")
     try:
         main(sys.argv[1] if len(sys.argv) > 1 else None)
     except (ElmoxError, OSError) as error:

@@ -2,9 +2,8 @@
 
     python examples/train_tiny.py
 
-The text is prose that every machine with Python has: the standard library's docstrings and the
-language reference, every tenth document held out. The model is tiny; its vectors know Python's
-documentation and little else.
+The text comes with Python: the language reference and the docstrings of the standard library. Every
+tenth document is held out. The model is tiny, and its vectors are of use only for such text.
 """
 
 import importlib
@@ -18,16 +17,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from elmox import Elmo, open_vectors
+from elmox import Elmo, embed_file, open_vectors
 from elmox.training.corpus.corpus import open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 from elmox.training.loop import train
 from elmox.training.recipe import read_recipe
 from elmox.training.unigram import unigram_perplexity
-from elmox.vectors.embed import embed_file
 
 # Importing these opens windows, browsers or sockets, or prints.
-LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtledemo", "turtle"}
+EXCLUDED = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtledemo", "turtle"}
 SENTENCES = ["The function returns a list of strings.", "Raise an error if the file is missing."]
 
 
@@ -36,36 +34,36 @@ def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> No
 
     Args:
         texts: documents to train on; Python's documentation by default.
-        settings: of the recipe, to be changed, as `elmox train --set` takes them.
+        settings: changes to the recipe, such as `train.max_steps=2`.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = folder / "text.txt"
         text.write_text("\n\n".join(texts or documents()), encoding="utf-8")
-        print(f"1. elmox prepare: {text.stat().st_size / 1e6:.1f} MB of text.")
+        print(f"1. Prepare {text.stat().st_size / 1e6:.1f} MB of text (elmox prepare).")
         options = PrepareOptions(hold_out=10, vocab_size=10_000)
         info = prepare_corpus([str(text)], folder / "corpus", options)
         corpus = open_corpus(folder / "corpus")
         unigram = unigram_perplexity(corpus)
         print(f"   {info.train.num_tokens:,} tokens, {info.vocab_size:,} words to predict.")
 
-        print("\n2. elmox train tiny")
+        print("\n2. Train a tiny biLM (elmox train tiny).")
         recipe = read_recipe("tiny", [f'data.dir="{folder / "corpus"}"', *settings])
-        began = time.monotonic()
+        started = time.monotonic()
         outcome = train(recipe, folder / "run", log=lambda message: print(f"   {message}"))
-        print(f"   {time.monotonic() - began:.0f} s.")
+        print(f"   Finished in {time.monotonic() - started:.0f} s.")
         if outcome.signal is not None:
             sys.exit(128 + outcome.signal)
 
         best = outcome.best_perplexity
         assert best is not None  # a tenth of the documents is held out
         print(
-            f"\n3. Held-out perplexity (full softmax): {best:.1f}, that is {best / unigram:.0%} of "
-            f"the unigram model's {unigram:.1f}."
+            f"\n3. Held-out perplexity: {best:.1f}, which is {best / unigram:.0%} of the unigram "
+            f"model's {unigram:.1f}."
         )
 
         elmo = Elmo.from_pretrained(folder / "run" / "best")
-        print("\n4. elmox embed: every word gets a vector that depends on its sentence.")
+        print("\n4. Vectors that depend on the sentence (elmox embed).")
         for sentence, vectors in zip(SENTENCES, elmo.encode_tokens(SENTENCES), strict=True):
             print(f"   {vectors.shape!s:<10} {' '.join(elmo.tokenize(sentence))}")
         source, output = folder / "sentences.txt", folder / "vectors.hdf5"
@@ -74,27 +72,27 @@ def main(texts: Iterable[str] | None = None, settings: Sequence[str] = ()) -> No
         with open_vectors(output) as stored:
             print(f"   {output.name}: {len(stored)} entries, entry 1 is {stored[1].shape}")
 
-        print('\n5. elmox predict "The function ___ a list of strings ."')
-        words = ["The", "function", "___", "a", "list", "of", "strings", "."]
-        for guess in elmo.predict(words, 2, k=3):
-            print(f"   {guess.probability:.2f} {guess.word}")
+        sentence = "The function ___ a list of strings."
+        print(f"\n5. Words for the gap in {sentence!r} (elmox predict).")
+        for prediction in elmo.predict(sentence, k=3):
+            print(f"   {prediction.probability:.2f} {prediction.word}")
 
 
 def documents() -> Iterator[str]:
-    """The language reference, then the docstrings of each module of the standard library."""
+    """Yield the language reference, then the docstrings of each module of the standard library."""
     from pydoc_data.topics import topics
 
     yield from (_paragraphs(topics[name]) for name in sorted(topics))
-    names = sorted(set(sys.stdlib_module_names) - LEFT_OUT)
+    names = sorted(set(sys.stdlib_module_names) - EXCLUDED)
     for name in names:
         for module in _modules(name):
-            found = list(dict.fromkeys(_docstrings(module)))
-            if found:
-                yield "\n".join(map(_paragraphs, found))
+            docstrings = list(dict.fromkeys(_docstrings(module)))
+            if docstrings:
+                yield "\n".join(map(_paragraphs, docstrings))
 
 
 def _modules(name: str) -> Iterator[ModuleType]:
-    """A module and its submodules, as far as this machine has them."""
+    """Yield a module and its submodules that can be imported."""
     if name.startswith("_"):
         return
     with warnings.catch_warnings():
@@ -122,7 +120,7 @@ def _docstrings(module: ModuleType) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> str:
-    """One paragraph a line, so that sentences are not cut where lines were."""
+    """Return one paragraph per line, so that line breaks do not cut sentences."""
     blocks = text.strip().split("\n\n")
     return "\n".join(" ".join(block.split()) for block in blocks if block.strip())
 

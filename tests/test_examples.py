@@ -1,4 +1,4 @@
-"""The examples, run on a tiny model and a little text."""
+"""The examples, run on a tiny model and a short text."""
 
 import runpy
 from pathlib import Path
@@ -23,26 +23,26 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = {line.split()[0]: line.split() for line in lines if " / " in line}
     assert list(rows) == [homonym.word for homonym in demo["HOMONYMS"]]
     for row in rows.values():
-        assert row[4:6] == ["1.00", "1.00"]  # layer 0 has one vector for a word
+        assert row[4:6] == ["1.00", "1.00"]  # layer 0 has one vector per word
         assert len(row) == 10
-    shares = next(line.split()[3:] for line in lines if "same sense nearer" in line)
+    shares = next(line.split()[4:] for line in lines if "same sense is closer" in line)
     assert len(shares) == 3
     assert shares[0] == "50%"
     names = {path.name for path in output.iterdir()}
-    assert names == {"present.png", "present.svg", "sentences.txt", "vectors.hdf5"}
+    assert names == {"bank.png", "bank.svg", "sentences.txt", "vectors.hdf5"}
     with open_vectors(output / "vectors.hdf5") as stored:
         assert len(stored) == 36
-        assert stored[0].shape == (3, 7, 12)
+        assert stored[0].shape == (3, 11, 12)
 
 
-def test_demo_counts_what_is_nearer() -> None:
-    """A layer that sees no difference, one that tells the senses apart, one that confuses them."""
+def test_share_closer() -> None:
+    """A layer without differences, one that separates the senses, one that confuses them."""
     demo = runpy.run_path(str(EXAMPLES / "demo.py"))
     apart = np.kron(np.eye(2), np.ones((3, 3)))
     layers = np.stack([np.ones((6, 6)), apart, 1 - apart])
     for homonym in demo["HOMONYMS"]:
         assert [len(sentences) for sentences in homonym.sentences] == [3, 3]
-        assert demo["nearer"](homonym, layers).tolist() == [0.5, 1.0, 0.0]
+        assert demo["share_closer"](homonym, layers).tolist() == [0.5, 1.0, 0.0]
 
 
 def test_train_tiny(capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ class _Call(Generic[Result]):
 
 
 class _Base:
-    """What both clients are made with."""
+    """Arguments that both clients share."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Client(_Base):
         self, sentences: Iterable[Text], **options: Unpack[VectorOptions]
     ) -> list[FloatArray]:
         """Return a vector per token, (T, D) for each sentence, as `Elmo.encode_tokens` does."""
-        return [own.vectors for own in self.tokens(sentences, **options)]
+        return [text.vectors for text in self.tokens(sentences, **options)]
 
     def tokens(
         self,
@@ -247,7 +247,7 @@ class AsyncClient(_Base):
         self, sentences: Iterable[Text], **options: Unpack[VectorOptions]
     ) -> list[FloatArray]:
         """Return a vector per token; see `Client.encode_tokens`."""
-        return [own.vectors for own in await self.tokens(sentences, **options)]
+        return [text.vectors for text in await self.tokens(sentences, **options)]
 
     async def tokens(
         self,
@@ -395,7 +395,7 @@ def _predict(
         "POST",
         "/v1/predict",
         body,
-        lambda response: [(own["word"], own["probability"]) for own in response["data"]],
+        lambda response: [(item["word"], item["probability"]) for item in response["data"]],
     )
 
 

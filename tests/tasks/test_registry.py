@@ -66,7 +66,7 @@ class Toy(Task[Line, bool]):
         lines = (line.split() for line in path.read_text().splitlines())
         return [Line(tuple(words), len(words) > 3) for words in lines]
 
-    def example_from_input(self, values):
+    def example_from_input(self, values, settings=None):
         return Line(tuple(values["tokens"]))
 
     def sentences(self, example):
@@ -130,7 +130,7 @@ def test_names_are_taken_once(toy: TaskInfo) -> None:
 
 
 def test_unknown_names_get_the_list() -> None:
-    with pytest.raises(ElmoxError, match=r"there is no task 'names': choose one of pos, ner, "):
+    with pytest.raises(ElmoxError, match=r"no task 'names': choose one of classify, pos, "):
         find_task("names")
 
 

@@ -94,13 +94,16 @@ FILES = {
     "text of two words a line": ("two.txt", "It fell\nIt works\n"),
     "paragraphs": ("book.txt", "It fell. The film, they log, works.\n\nIt does.\n"),
     "csv": ("table.csv", "word,tag\nIt,PRP\nfell,VBD\n"),
+    "labeled csv": ("reviews.csv", "text,label\nIt works,good\nIt fell,bad\n"),
+    "labeled jsonl": ("reviews.jsonl", '{"text": "It works", "label": "good"}\n'),
     "empty": ("empty.txt", ""),
     "blank": ("blank.txt", "\n\n\n"),
 }
 
-# What a task reads of them. Names and chunks are written alike, and nobody can tell running text
-# of as many words a line from columns.
+# The kinds that each task reads. Names and chunks look alike, and running text with the same number
+# of words per line cannot be told from columns.
 READABLE = {
+    "classify": {"labeled csv", "labeled jsonl"},
     "pos": {"tags", "treebank", "text of two words a line"},
     "ner": {"names", "chunks"},
     "chunk": {"names", "chunks"},

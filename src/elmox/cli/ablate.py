@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StudyName(StrEnum):
-    """What is compared."""
+    """A comparison of variants."""
 
     layers = "layers"
     place = "place"

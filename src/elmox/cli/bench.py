@@ -27,21 +27,6 @@ class Size(StrEnum):
     original = "original"
 
 
-class TrainingPrecision(StrEnum):
-    """Precision of products and activations."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-
-
-class VectorFormat(StrEnum):
-    """A format of vector files."""
-
-    hdf5 = "hdf5"
-    npy = "npy"
-    parquet = "parquet"
-
-
 Repeats: TypeAlias = Annotated[int, typer.Option(help="Number of runs; the median counts.", min=1)]
 TextOption: TypeAlias = Annotated[
     Path | None,
@@ -50,23 +35,26 @@ TextOption: TypeAlias = Annotated[
 NoPeers: TypeAlias = Annotated[bool, typer.Option("--no-peers", help="Leave out other packages.")]
 
 
+class TrainingPrecision(StrEnum):
+    """Precision of products and activations."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
 @dataclass(frozen=True)
 class KernelOptions:
-    """What one operation is measured with."""
+    """Measurement of one operation."""
 
     size: Annotated[
-        Size | None,
-        typer.Option(help="Model size; original on a GPU, otherwise small."),
+        Size | None, typer.Option(help="Model size; original on a GPU, otherwise small.")
     ] = None
     precision: Annotated[
         TrainingPrecision | None,
-        typer.Option(
-            help="Precision of the computation; bfloat16 on a GPU, otherwise float32.",
-        ),
+        typer.Option(help="Precision of the computation; bfloat16 on a GPU, otherwise float32."),
     ] = None
     repeats: Annotated[
-        int | None,
-        typer.Option(help="Number of runs; the median counts.", min=1),
+        int | None, typer.Option(help="Number of runs; the median counts.", min=1)
     ] = None
 
     def dtype(self, device: "torch.device") -> "torch.dtype":
@@ -84,7 +72,7 @@ class TableOptions:
     out: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Also write the table to FILE.md, or all values to FILE.json. May be repeated.",
+            help="Also write the table to FILE.md, or all values to FILE.json. May be repeated."
         ),
     ] = None
     force: Force = False
@@ -158,6 +146,7 @@ def lstm(
     "elmox bench cnn --size small --words 32 --repeats 1 --json",
 )
 def cnn(
+    text: TextOption = None,
     words: Annotated[
         int | None,
         typer.Option(
@@ -165,7 +154,6 @@ def cnn(
             min=1,
         ),
     ] = None,
-    text: TextOption = None,
     *,
     kernel: KernelOptions,
     table: TableOptions,
@@ -227,6 +215,14 @@ def train(
     table.finish(report, run)
 
 
+class VectorFormat(StrEnum):
+    """A format of vector files."""
+
+    hdf5 = "hdf5"
+    npy = "npy"
+    parquet = "parquet"
+
+
 @verb(
     "elmox bench embed english-small --sentences 20 --repeats 1",
     "elmox bench embed --size small --sentences 20 --repeats 1 --file hdf5",
@@ -242,10 +238,7 @@ def embed(
     one_at_a_time: Annotated[
         bool, typer.Option("--one-at-a-time", help="Also embed sentence by sentence.")
     ] = False,
-    file: Annotated[
-        VectorFormat | None,
-        typer.Option(help="Also write a file of vectors."),
-    ] = None,
+    file: Annotated[VectorFormat | None, typer.Option(help="Also write a file of vectors.")] = None,
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Directory for that file, which is removed again.")
     ] = Path("."),

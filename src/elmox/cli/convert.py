@@ -48,13 +48,13 @@ def command(
             "warm start state.",
         ),
     ] = None,
+    force: Force = False,
     card: Annotated[
         Path | None,
         typer.Option(
-            help="Model card in Markdown; {facts} in it is replaced by a table of the model.",
+            help="Model card in Markdown; {facts} in it is replaced by a table of the model."
         ),
     ] = None,
-    force: Force = False,
     *,
     lines: TextOptions,
     files: LanguageModelOptions,

@@ -46,10 +46,10 @@ def command(
     state: Annotated[
         State, typer.Option(help="LSTM state that every sentence starts from.")
     ] = State.zero,
+    force: Force = False,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
     ] = None,
-    force: Force = False,
     *,
     lines: TextOptions,
     files: ModelOptions,

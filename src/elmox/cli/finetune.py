@@ -54,17 +54,14 @@ def command(
     vocab_size: Annotated[
         int | None, typer.Option(help="Maximum size of a new vocabulary.")
     ] = None,
-    min_count: Annotated[
-        int | None, typer.Option(help="Minimum count of a word in a new vocabulary.")
-    ] = None,
+    min_count: Annotated[int | None, typer.Option(help="Minimum count of its words.")] = None,
     epochs: Annotated[float, typer.Option(help="Epochs in which all weights are trained.")] = 1,
     softmax_epochs: Annotated[
         float, typer.Option(help="Epochs before that, in which only a new softmax is trained.")
     ] = 3,
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-4,
     hdf5: Annotated[
-        Path | None,
-        typer.Option(help="Also write the result to this file in AI2's format."),
+        Path | None, typer.Option(help="Also write the result to this file in AI2's format.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")

@@ -15,7 +15,7 @@ from elmox.errors import ElmoxError
 
 
 class PlaceName(StrEnum):
-    """Where ELMo joins."""
+    """The place where ELMo joins."""
 
     input = "input"
     middle = "middle"

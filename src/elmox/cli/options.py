@@ -79,6 +79,12 @@ PrecisionOption: TypeAlias = Annotated[
 FileTypeOption: TypeAlias = Annotated[
     FileType, typer.Option("--dtype", help="Data type of the numbers in the output.")
 ]
+DeviceOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--device", metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
+    ),
+]
 TaskElmo: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -123,7 +129,7 @@ def _json_line(values: Any) -> str:
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """What a verb prints: data on stdout, messages and progress on stderr."""
+    """Output of a verb: data on stdout, messages and progress on stderr."""
 
     quiet: Annotated[
         bool,
@@ -168,14 +174,9 @@ def _set_threads(threads: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class RunOptions(PrintOptions):
-    """Where and how a verb computes, and what it prints."""
+    """Device, threads and output of a verb."""
 
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
-        ),
-    ] = None
+    device: DeviceOption = None
     threads: Annotated[
         int | None,
         typer.Option(
@@ -189,16 +190,14 @@ class RunOptions(PrintOptions):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model needs besides its path: files of legacy weights, the revision of a Hub id."""
+    """Options of loading a model: files of legacy weights, the revision of a Hub id."""
 
     options: Annotated[
-        Path | None,
-        typer.Option(help="Options file of legacy weights, if it is elsewhere."),
+        Path | None, typer.Option(help="Options file of legacy weights, if it is elsewhere.")
     ] = None
     vocab: Annotated[Path | None, typer.Option(help="Vocabulary of a legacy word model.")] = None
     token_embeddings: Annotated[
-        Path | None,
-        typer.Option(help="Cached token vectors of bilm-tf; needs --vocab."),
+        Path | None, typer.Option(help="Cached token vectors of bilm-tf; needs --vocab.")
     ] = None
 
     revision: Annotated[
@@ -238,8 +237,7 @@ class LanguageModelOptions(ModelOptions):
     """The same, for verbs that use the softmax."""
 
     softmax: Annotated[
-        Path | None,
-        typer.Option(help="AI2's softmax file, for a model without a softmax."),
+        Path | None, typer.Option(help="AI2's softmax file, for a model without a softmax.")
     ] = None
     softmax_vocab: Annotated[Path | None, typer.Option(help="Vocabulary of --softmax.")] = None
 
@@ -252,7 +250,7 @@ def _note_raw(ctx: typer.Context, raw: bool) -> bool:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How lines of text are read."""
+    """Format of lines of text."""
 
     tokenized: Annotated[
         bool,

@@ -51,26 +51,16 @@ def command(
         list[str] | None,
         typer.Option(metavar="TEXT", help="Held-out text, as TEXT. May be repeated."),
     ] = None,
-    hold_out: Annotated[
-        int | None, typer.Option(help="Hold out every N-th document instead.")
-    ] = None,
-    vocab_size: Annotated[
-        int | None,
-        typer.Option(help="Maximum size of the softmax vocabulary, with special words."),
-    ] = None,
+    hold_out: Annotated[int | None, typer.Option(help="Hold out every N-th document.")] = None,
+    vocab_size: Annotated[int | None, typer.Option(help="Maximum size of the vocabulary.")] = None,
     min_count: Annotated[
-        int | None,
-        typer.Option(
-            help="Minimum count of a word in the vocabulary; 3 by default, or 1 with --vocab-size."
-        ),
+        int | None, typer.Option(help="Minimum count of its words; 3, or 1 with --vocab-size.")
     ] = None,
     vocab: Annotated[
-        Path | None,
-        typer.Option(help="Use this vocabulary, in the order of bilm-tf."),
+        Path | None, typer.Option(help="Use this vocabulary, in the order of bilm-tf.")
     ] = None,
     max_characters: Annotated[
-        int,
-        typer.Option(help="Characters per word of the future model, to count truncated words."),
+        int, typer.Option(help="Characters per word of the future model, to count truncated words.")
     ] = 50,
     shard_tokens: Annotated[int, typer.Option(help="Approximate tokens per shard.")] = 2**22,
     workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,

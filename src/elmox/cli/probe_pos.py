@@ -25,10 +25,7 @@ class TagKind(StrEnum):
 )
 def command(
     train: Annotated[Path, typer.Option(help="CoNLL-U file to train on.")],
-    dev: Annotated[
-        Path,
-        typer.Option(help="CoNLL-U file to tune on."),
-    ],
+    dev: Annotated[Path, typer.Option(help="CoNLL-U file to tune on.")],
     test: Annotated[Path, typer.Option(help="CoNLL-U file to score.")],
     model: ModelArgument = BUNDLED,
     tags: Annotated[

@@ -37,7 +37,7 @@ class Report(Protocol):
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Where a report is written."""
+    """The destination of a report."""
 
     out: Annotated[
         Path | None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from elmox.cli.options import Precision, PrecisionOption, PrintOptions
+from elmox.cli.options import DeviceOption, Precision, PrecisionOption, PrintOptions
 from elmox.cli.verb import verb
 from elmox.config import BUNDLED
 from elmox.serve.limits import Limits
@@ -79,12 +79,7 @@ def command(
         int, typer.Option(help="Processes; each of them loads the models.", min=1)
     ] = 1,
     threads: Annotated[int, typer.Option(help="CPU threads per worker.", min=1)] = 1,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda or cuda:1; by default a GPU if there is one."
-        ),
-    ] = None,
+    device: DeviceOption = None,
     precision: PrecisionOption = Precision.float32,
     api_key_file: Annotated[
         Path | None,
@@ -162,8 +157,8 @@ def command(
 
 def _lines(loaded: dict[str, Any]) -> list[str]:
     models = [
-        f"model {name}: {own['description']}, {own['num_layers']} layers of dim {own['dim']}"
-        for name, own in loaded["models"].items()
+        f"model {name}: {facts['description']}, {facts['num_layers']} layers of dim {facts['dim']}"
+        for name, facts in loaded["models"].items()
     ]
-    taggers = [f"tagger {name}: {own['task']}" for name, own in loaded["taggers"].items()]
+    taggers = [f"tagger {name}: {facts['task']}" for name, facts in loaded["taggers"].items()]
     return [*models, *taggers]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.options import RunOptions, TaskElmo, TextOptions
+from elmox.cli.options import FILES_HELP, RunOptions, TaskElmo, TextOptions
 from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
@@ -29,8 +29,8 @@ def command(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Running text, or with --tokenized a tokenized sentence per line; .jsonl with the "
-            "task's inputs; plain or compressed (.gz, .xz, .bz2, .zst); - for stdin.",
+            help="Running text, or with --tokenized a tokenized sentence per line; .jsonl or .csv "
+            f"with the task's inputs; {FILES_HELP}; - for stdin.",
         ),
     ],
     json_lines: Annotated[
@@ -48,10 +48,12 @@ def command(
     """Apply a fitted task model to text.
 
     Prints one word and its tag per line, and a blank line after each sentence. With --json, for
-    JSON lines, and for tasks whose predictions are more than tags, prints one JSON line per
-    sentence, document or question. For models of documents (coref), a blank line ends a document.
+    JSON lines and tables, and for tasks whose predictions are more than tags, prints one JSON line
+    per sentence, document, text or question. For models of documents (coref), a blank line ends a
+    document.
     """
     from elmox.io.text_files import check_text
+    from elmox.tasks.data.tables import is_table
     from elmox.tasks.predictor import TaskPredictor
 
     if lines.tokenized and json_lines:
@@ -61,34 +63,49 @@ def command(
         )
     check_text(text)
     predictor = TaskPredictor.from_pretrained(model, elmo=elmo, device=run.device)
-    format: LineFormat = "jsonl" if json_lines else lines.line_format(text)
-    inputs = _inputs(predictor, text, format)
+    if is_table(text) and not (json_lines or lines.tokenized):
+        inputs, as_json = _table_inputs(predictor, Path(text)), True
+    else:
+        format: LineFormat = "jsonl" if json_lines else lines.line_format(text)
+        inputs, as_json = _line_inputs(predictor, text, format), format == "jsonl"
     for chunk in iter(lambda: list(islice(inputs, INPUTS_AT_ONCE)), []):
         for one, output in zip(chunk, predictor.predict_inputs(chunk), strict=True):
             values = one.extra | output.to_dict()
-            if run.as_json or format == "jsonl" or "tags" not in values:
+            if run.as_json or as_json or "tags" not in values:
                 typer.echo(json.dumps(values, ensure_ascii=False))
             elif values["tokens"]:  # columns have no empty sentences
                 typer.echo(_columns(values))
 
 
-def _inputs(predictor: "TaskPredictor", text: str, format: "LineFormat") -> Iterator["TaskInput"]:
-    """Yield the inputs of a text."""
+def _table_inputs(predictor: "TaskPredictor", path: Path) -> Iterator["TaskInput"]:
+    """Yield the inputs of a table's rows."""
+    from elmox.tasks.data.tables import read_table
+
+    for row in read_table(path):
+        try:
+            yield from predictor.inputs(row.values)
+        except ElmoxError as error:
+            raise ElmoxError(f"{row.where}: {error}") from None
+
+
+def _line_inputs(
+    predictor: "TaskPredictor", text: str, format: "LineFormat"
+) -> Iterator["TaskInput"]:
+    """Yield the inputs of a text's lines."""
     from elmox.io.json_lines import parse_json_lines
     from elmox.io.text_files import STDIN
     from elmox.text.lines import read_lines, text_lines
 
-    task = predictor.task
-    name = text
+    name, input_format = text, predictor.input_format
     if format != "jsonl":
-        lines = read_lines(text, format, predictor.tokenize)
-        inputs = task.input_format.from_lines(lines)
+        tokenize = str.split if format == "tokenized" else predictor.tokenize
+        inputs = input_format.from_lines(read_lines(text, format, tokenize), tokenize)
         if inputs is not None:
             return map(predictor.prepared, inputs)
-        keys = ", ".join((*task.input_format.text_keys, *task.input_format.required_keys))
-        expected = f"{task.name} reads JSON lines (.jsonl) with {keys}"
+        keys = ", ".join((*input_format.text_keys, *input_format.required_keys))
+        expected = f"{predictor.task.name} reads JSON lines (.jsonl) or tables (.csv) with {keys}"
         if text != STDIN:
-            raise ElmoxError(f"{text}: {expected}; if it has such lines, give --json-lines")
+            raise ElmoxError(f"{text}: {expected}; if it has JSON lines, give --json-lines")
         name = f"stdin ({expected})"
     parsed = parse_json_lines(text_lines(text), name, predictor.inputs)
     return (one for several in parsed for one in several)

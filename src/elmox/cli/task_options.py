@@ -26,19 +26,18 @@ TASKS_HELP = ", ".join(f"{info.name} ({info.summary})" for info in TASKS.values(
 TaskArgument: TypeAlias = Annotated[TaskName, typer.Argument(help=f"One of {TASKS_HELP}.")]
 
 
+COLUMN_OPTIONS = ("text_column", "label_column", "pair_column")
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """The data and the recipe that task models are fitted with."""
 
     train: Annotated[Path, typer.Option(help="Labeled data to train on.")]
-    dev: Annotated[
-        Path,
-        typer.Option(help="Labeled data to select the best epoch on."),
-    ]
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Labeled data to score once, at the end."),
-    ] = None
+    dev: Annotated[Path, typer.Option(help="Labeled data to select the best epoch on.")]
+    test: Annotated[Path | None, typer.Option(help="Labeled data to score once, at the end.")] = (
+        None
+    )
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +50,18 @@ class FitOptions:
             metavar="MODEL",
             help=f"The biLM; {BUNDLED} by default, none for a baseline without ELMo.",
         ),
+    ] = None
+    text_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of the text, for classify; text by default."),
+    ] = None
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of the label, for classify; label by default."),
+    ] = None
+    pair_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of a second text, for classify."),
     ] = None
     seeds: Annotated[
         int, typer.Option(help="Number of fits, with one seed after another.", min=1)
@@ -76,9 +87,17 @@ class FitOptions:
         for path in (self.train, self.dev, self.test):
             if path is not None and not path.exists():
                 raise ElmoxError(f"{path} does not exist: give a file of labeled data")
-        values = {"model": self.elmo, **elmo}
-        more = [setting("elmo", key, value) for key, value in values.items() if value is not None]
-        return task_recipe(self.recipe, [*(self.settings or ()), *changes, *more])
+        sections = {
+            "elmo": {"model": self.elmo, **elmo},
+            "head": {key: getattr(self, key) for key in COLUMN_OPTIONS},
+        }
+        options = [
+            setting(section, key, value)
+            for section, values in sections.items()
+            for key, value in values.items()
+            if value is not None
+        ]
+        return task_recipe(self.recipe, [*(self.settings or ()), *changes, *options])
 
     def open_session(self, task: TaskName, recipe: "TaskRecipe", run: RunOptions) -> "TaskSession":
         """Read the task's files."""

@@ -44,7 +44,7 @@ WORDS_FILE = "words.json"
 
 @dataclass(frozen=True)
 class OnnxSpelling:
-    """How words become rows of `characters`: begin_word, characters, end_word, padding...
+    """Layout of a word in `characters`: begin_word, characters, end_word, padding...
 
     Attributes:
         inventory: "bytes" (UTF-8; byte b has id b + first_byte) or "unicode" (characters.json lists

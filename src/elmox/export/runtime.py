@@ -35,6 +35,7 @@ from elmox.export.folder import (
     SOFTMAX_GRAPH,
     STATE_FILE,
     WORDS_GRAPH,
+    OnnxConfig,
     build_word_indexer,
     graph_path,
     mix_coefficients,
@@ -42,6 +43,7 @@ from elmox.export.folder import (
 )
 from elmox.export.word_vectors import WordVectors
 from elmox.inference.layer_coefficients import Layers, layer_coefficients
+from elmox.inference.vector_shape import VectorShape
 from elmox.io.files import read_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.text.batches import index_sentences
@@ -82,12 +84,12 @@ class OnnxState:
         return OnnxState(*(np.repeat(part, num_rows, axis=2) for part in (self.hidden, self.cell)))
 
 
-class OnnxElmo:
+class OnnxElmo(VectorShape):
     """An exported ELMo that turns text into vectors."""
 
     def __init__(self, folder: Path, num_threads: int | None, state: str) -> None:
         """Most users call `from_pretrained`."""
-        self.config = read_config(folder)
+        self.config: OnnxConfig = read_config(folder)
         self._folder = folder
         self._num_threads = num_threads
         self._indexer = build_word_indexer(folder, self.config)
@@ -118,16 +120,6 @@ class OnnxElmo:
         """
         require_at_least(1, "num_threads", num_threads)
         return cls(Path(path), num_threads, state)
-
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        return self.config.dim
-
-    @property
-    def num_layers(self) -> int:
-        """Number of layers, the token layer included."""
-        return self.config.num_layers
 
     @property
     def state(self) -> str:

@@ -30,6 +30,7 @@ from elmox.inference.outputs import (
 )
 from elmox.inference.runner import Reader
 from elmox.inference.similarity import Vectors, normalize, similarity
+from elmox.inference.vector_shape import VectorShape
 from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.layer_mix import Mix
@@ -51,7 +52,7 @@ class Start:
     warm: LstmState | None = None
 
 
-class TextEncoder:
+class TextEncoder(VectorShape):
     """A biLM with its tokenizer, its mixes and its start state.
 
     Attributes:
@@ -91,16 +92,6 @@ class TextEncoder:
         """The precision of the computation."""
         bilm = self.reader.bilm
         return torch.int8 if bilm.int8 else bilm.dtype
-
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        return self.config.dim
-
-    @property
-    def num_layers(self) -> int:
-        """Number of layers, the token layer included."""
-        return self.config.num_layers
 
     @property
     def state(self) -> StateMode:

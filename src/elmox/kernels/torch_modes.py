@@ -7,12 +7,13 @@
 | `torch.compile(...)` | a graph break: it runs uncompiled |
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,3 +54,20 @@ def not_compiled(function: Callable[P, T]) -> Callable[P, T]:
         return disabled[0](*args, **kwargs)
 
     return run
+
+
+class TorchCalls(TorchFunctionMode):
+    """A mode in which every torch function that is called passes through `call`."""
+
+    def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function; subclasses look at the arguments, or replace the result."""
+        return func(*args, **kwargs)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        return self.call(func, args, kwargs or {})

@@ -4,7 +4,7 @@ Readers of native and legacy formats return a `Checkpoint`; everything else take
 once, here, so that a bad file is an error at loading, with a message that names the array.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from elmox.config import ElmoConfig
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_RATIO
 from elmox.io.tensors import digest
+from elmox.kernels.torch_modes import TorchCalls
 from elmox.model.bilm import BiLm
 from elmox.model.layer_mix import Mix
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
@@ -215,24 +215,18 @@ def _refuse_larger(checkpoint: Checkpoint, source: str) -> None:
         )
 
 
-class _NothingDrawn(TorchFunctionMode):
+class _NothingDrawn(TorchCalls):
     """Make modules without random weights, because others replace them at once.
 
     On the meta device there is nothing to draw, but drawing makes torch import its compiler, which
     takes longer than importing torch itself.
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        named = kwargs or {}
+    def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the tensor of an initializer as it is."""
         if getattr(func, "__module__", None) == "torch.nn.init":
-            return named["tensor"] if "tensor" in named else args[0]
-        return func(*args, **named)
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return super().call(func, args, kwargs)
 
 
 def _aligned(tensor: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """What was computed at a time, for metrics."""
+    """One batch that was computed, for metrics."""
 
     num_requests: int
     num_inputs: int

@@ -47,7 +47,7 @@ def joined(vectors: Sequence[FloatArray], empty: FloatArray) -> tuple[FloatArray
     together = np.concatenate([empty, *vectors], axis=-2)
     return together, {
         "elmox-shape": ",".join(map(str, together.shape)),
-        "elmox-lengths": ",".join(str(own.shape[-2]) for own in vectors),
+        "elmox-lengths": ",".join(str(array.shape[-2]) for array in vectors),
     }
 
 

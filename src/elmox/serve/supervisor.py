@@ -128,7 +128,7 @@ class Supervisor:
                 worker.process.kill()
         for due in [restart for restart in self._restarts if restart[0] <= now]:
             self._restarts.remove(due)
-            self._start(due[1], accept_at_once=not any(own.is_ready for own in self._workers))
+            self._start(due[1], accept_at_once=not any(worker.is_ready for worker in self._workers))
 
     def _start(
         self, number: int, *, accept_at_once: bool, replaces: WorkerProcess | None = None
@@ -156,7 +156,7 @@ class Supervisor:
     def _on_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGHUP and not self._is_stopping:
             log("models are loaded afresh")
-            self._swaps = [own.number for own in self._workers if not own.is_stopping]
+            self._swaps = [worker.number for worker in self._workers if not worker.is_stopping]
             self._swap_next()
         elif number in (signal.SIGTERM, signal.SIGINT):
             if self._is_stopping:  # a second one: without waiting
@@ -185,7 +185,7 @@ class Supervisor:
 
     def _swap_next(self) -> None:
         """Start the successor of the next worker, unless one is being started already."""
-        if any(own.replaces is not None for own in self._workers):
+        if any(worker.replaces is not None for worker in self._workers):
             return
         while self._swaps:
             number = self._swaps.pop(0)
@@ -211,7 +211,7 @@ class Supervisor:
             old, worker.replaces = worker.replaces, None
             self._stop(old, RETIRE)
             self._swap_next()
-        if not self._was_ready and all(own.is_ready for own in self._workers):
+        if not self._was_ready and all(worker.is_ready for worker in self._workers):
             self._was_ready = True
             self._announce(_url(self._listeners[0]))
 
@@ -258,7 +258,7 @@ def worker_environment(threads: int, metrics_folder: str) -> dict[str, str]:
 def _listen(config: ServeConfig) -> list[socket.socket]:
     """Bind the port: one socket per worker where the kernel balances them, otherwise one."""
     try:
-        first = _bind(config, config.port, shared=False)  # fails if somebody else has the port
+        first = _bind(config, config.port, shared=False)  # fails if the port is taken
         if config.workers == 1 or sys.platform != "linux":
             listeners = [first]
         else:

@@ -44,7 +44,9 @@ def tokenize_with_offsets(elmo: Elmo, texts: Sequence[Text], split: bool) -> lis
             items.append(TokenizedText(index, text, None))
         elif split:
             sentences = elmo.split(text)
-            items += [TokenizedText(index, own.tokens, own.offsets) for own in sentences]
+            items += [
+                TokenizedText(index, sentence.tokens, sentence.offsets) for sentence in sentences
+            ]
         else:
             tokens = elmo.tokenize(text)
             items.append(TokenizedText(index, tokens, _offsets(text, tokens)))

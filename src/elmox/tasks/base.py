@@ -93,8 +93,10 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Attributes:
         info: the task's entry in the registry.
-        input_format: the unlabeled inputs of `TaskPredictor` and `elmox tag`.
-        tokenizer: the tokenizer for text in the task's files; None if those have tokens.
+        input_format: the unlabeled inputs of `TaskPredictor` and `elmox tag`; see also
+            `input_format_for`.
+        tokenizer: the tokenizer for text in the task's files; None if those have tokens. See also
+            `tokenizer_for`.
         settings_type: dataclass of a recipe's `[head]`.
         config_type: dataclass of the network: its settings, and what the training data determines,
             such as labels. It is stored with a fitted model.
@@ -137,12 +139,13 @@ class Task(ABC, Generic[Example, Prediction]):
         """
 
     @abstractmethod
-    def example_from_input(self, values: Mapping[str, Any]) -> Example:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> Example:
         """Return an example without labels.
 
         Args:
             values: an input with the keys that `input_format` names, its texts tokenized; under
                 `strings`, the named texts that were strings.
+            settings: the parsed `[head]` of the recipe; None for the defaults.
 
         Raises:
             ElmoxError: a value that only this task reads is missing or malformed.
@@ -179,6 +182,14 @@ class Task(ABC, Generic[Example, Prediction]):
             offsets: for each key of the input whose text was a string, the `Offsets` of its tokens
                 (of a document: a list of them, one per sentence).
         """
+
+    def input_format_for(self, settings: Any) -> InputFormat:
+        """Return `input_format`, unless it depends on the settings."""
+        return self.input_format
+
+    def tokenizer_for(self, settings: Any) -> str | None:
+        """Return `tokenizer`, unless it depends on the settings."""
+        return self.tokenizer
 
     def labels(self, config: Mapping[str, Any]) -> Sequence[str]:
         """Return the labels that a configured network predicts; none if it has no fixed set."""

@@ -8,14 +8,13 @@ elmo/              the biLM if it was fine-tuned with the task: a model director
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from elmox.config import validated
 from elmox.elmo import Elmo
@@ -23,6 +22,7 @@ from elmox.errors import ElmoxError
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.io.tensors import read_tensors, write_tensors
+from elmox.kernels.torch_modes import TorchCalls
 from elmox.tasks.data.texts import TextBatch, Words
 from elmox.tasks.fit.finetuned import FinetunedElmo
 from elmox.tasks.nn.embedder import ElmoShape, Embedded, Embedder
@@ -143,30 +143,24 @@ def _read_elmo(path: Path, digest: object) -> Elmo:
     return elmo
 
 
-class _Bounded(TorchFunctionMode):
+class _Bounded(TorchCalls):
     """A bound on the numbers of all networks made inside, whatever a file declares."""
 
     def __init__(self, most: int, source: str) -> None:
         super().__init__()
         self._most, self._left, self._source = most, most, source
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        named = kwargs or {}
+    def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Count the numbers of a new tensor."""
         if func in (torch.empty, torch.zeros, torch.ones, torch.full, torch.arange):
-            size = named.get("size", args[0] if args and not isinstance(args[0], int) else args)
+            size = kwargs.get("size", args[0] if args and not isinstance(args[0], int) else args)
             self._left -= math.prod(size)
             if self._left < 0:
                 raise ElmoxError(
                     f"{self._source} describes a model of more than {self._most:,} numbers, far "
                     f"more than {WEIGHTS_FILE} has"
                 )
-        return func(*args, **named)
+        return super().call(func, args, kwargs)
 
 
 class TaskModel(nn.Module):

@@ -13,6 +13,7 @@ from elmox.tasks.data.batches import TaskData, distinct_sentences, predict_all
 from elmox.tasks.data.input_formats import TokenizedInput
 from elmox.tasks.model import TaskModel, read_model
 from elmox.text.batches import in_chunks
+from elmox.text.lines import Tokenize
 from elmox.text.tokenize import get_tokenizer
 
 WORDS_AT_ONCE = 2**15  # whose layers are held in memory
@@ -43,6 +44,7 @@ class TaskPredictor:
 
     Attributes:
         task: what it predicts.
+        input_format: the keys of its inputs.
         tokenize: how it splits text into tokens: as the task's files were split, otherwise as its
             biLM does.
     """
@@ -56,11 +58,15 @@ class TaskPredictor:
         """
         self.model, self.elmo = model.eval(), elmo
         self.task = model.task
+        self._settings = self.task.parse_settings(model.description.recipe.head)
+        self.input_format = self.task.input_format_for(self._settings)
+        tokenizer = self.task.tokenizer_for(self._settings)
         reader = elmo if model.finetuned is None else model.finetuned.elmo
-        if self.task.tokenizer is not None:  # as the text that it was fitted on
-            self.tokenize = get_tokenizer(self.task.tokenizer)
-        else:  # without a biLM, any tokenizer is a guess
-            self.tokenize = get_tokenizer("treebank") if reader is None else reader.tokenize
+        self.tokenize: Tokenize
+        if tokenizer is None and reader is not None:
+            self.tokenize = reader.tokenize
+        else:  # as the text it was fitted on; without a biLM, any tokenizer is a guess
+            self.tokenize = get_tokenizer(tokenizer or "treebank")
 
     @classmethod
     def from_pretrained(
@@ -148,15 +154,18 @@ class TaskPredictor:
         Raises:
             ElmoxError: a key is missing or its value is malformed.
         """
-        split = self.task.input_format.split_mapping(values, self.tokenize)
+        split = self.input_format.split_mapping(values, self.tokenize)
         return [self.prepared(tokenized) for tokenized in split]
 
     def prepared(self, tokenized: TokenizedInput) -> TaskInput:
         """Return a tokenized input as the task's model reads it."""
-        input_format, values = self.task.input_format, tokenized.values
-        keys = {*input_format.text_keys, *input_format.alternative_keys}
+        values, text_keys = tokenized.values, self.input_format.text_keys
+        keys = {*text_keys, *self.input_format.alternative_keys}
         extra = {key: value for key, value in values.items() if key not in keys}
-        example = self.task.example_from_input({**values, "strings": tokenized.strings})
+        if self.input_format.keeps_text:
+            extra |= {key: tokenized.strings.get(key, values[key]) for key in text_keys}
+        with_strings = {**values, "strings": tokenized.strings}
+        example = self.task.example_from_input(with_strings, self._settings)
         return TaskInput(example, tokenized.offsets, extra)
 
     def predict_inputs(self, inputs: Sequence[TaskInput]) -> list[TaskOutput]:
@@ -177,16 +186,15 @@ class TaskPredictor:
 
     def score(self, path: str | Path) -> dict[str, float]:
         """Return the task's official scores on a file of labeled data."""
-        settings = self.task.parse_settings(self.model.description.recipe.head)
-        examples = self.task.read(Path(path), settings)
-        self.task.check_scorable(examples, settings, str(path))
+        examples = self.task.read(Path(path), self._settings)
+        self.task.check_scorable(examples, self._settings, str(path))
         return self.task.score(examples, self.predict_examples(examples))
 
     def _input(self, text: Item) -> TaskInput:
         """Return one input, however it is given."""
         if not isinstance(text, Mapping):
             text = {"text" if isinstance(text, str) else "tokens": text}
-        return self.prepared(self.task.input_format.from_mapping(text, self.tokenize))
+        return self.prepared(self.input_format.from_mapping(text, self.tokenize))
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         """Return predictions for examples that the network can read."""

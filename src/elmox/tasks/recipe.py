@@ -111,7 +111,7 @@ class WordsRecipe:
 
 @dataclass(frozen=True)
 class FitRecipe:
-    """How the task's weights are trained.
+    """Training of the task's weights.
 
     Attributes:
         batch_size: examples per update.

@@ -70,6 +70,14 @@ def _made(info: TaskInfo) -> "Task[Any, Any]":
 
 for _info in (
     TaskInfo(
+        "classify",
+        summary="text classification with your own labels",
+        formats="CSV, TSV or JSON lines with columns for text and label",
+        metric="accuracy",
+        score="accuracy over texts (and macro F1)",
+        factory="elmox.tasks.classify.task:Classify",
+    ),
+    TaskInfo(
         "pos",
         summary="parts of speech",
         formats="CoNLL columns, or the universal tags of CoNLL-U",

@@ -3,7 +3,6 @@
 On a GPU where there is one; elsewhere Triton's interpreter runs the same kernels.
 """
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,28 +12,22 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from triton_interpreter import count_with_arrays
+from triton_interpreter import DEVICE, interpreted
 
 from elmox.config import CharCnnConfig
+from elmox.kernels.char_cnn.dispatch import CharCnnWeights
 from elmox.model.char_cnn import CharCnn
 from elmox.model.highway import Highway
 from elmox.text.chars import Spelling, spell_bytes
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if DEVICE == "cpu":  # Triton looks when it is imported, and nothing else uses it without a GPU
-    os.environ["TRITON_INTERPRET"] = "1"
-pytest.importorskip("triton")
-
-from elmox.kernels.char_cnn import triton_kernels as char_cnn_triton  # noqa: E402
-from elmox.kernels.char_cnn.dispatch import CharCnnWeights  # noqa: E402
-from elmox.kernels.highway import triton_kernels as highway_triton  # noqa: E402
+with interpreted():
+    from elmox.kernels.char_cnn import triton_kernels as char_cnn_triton
+    from elmox.kernels.highway import triton_kernels as highway_triton
 
 
 @pytest.fixture(scope="module", autouse=True)
-def interpreted() -> Iterator[None]:
-    """Where there is no GPU."""
-    with pytest.MonkeyPatch.context() as patch:
-        count_with_arrays(patch)
+def _interpreted() -> Iterator[None]:
+    with interpreted():
         yield
 
 

@@ -9,17 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from triton_interpreter import count_with_arrays
+from triton_interpreter import DEVICE, interpreted
 
 from elmox.kernels.crf import dispatch
 from elmox.kernels.crf.plain import DISALLOWED, plain_best_paths
 from elmox.tasks.nn.crf import Crf
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-with pytest.MonkeyPatch.context() as patch:
-    if DEVICE == "cpu":
-        patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
-    pytest.importorskip("triton")
+with interpreted():
     from elmox.kernels.crf import triton_kernels as crf_triton
 
 # Largest difference from float64, relative to the largest sum of scores that there might be: losses
@@ -32,10 +28,7 @@ LENGTHS = [7, 1, 4, 2, 7, 3]
 @pytest.fixture(scope="module", autouse=True)
 def on_triton() -> Iterator[None]:
     """Everything but float64, whatever the device."""
-    with pytest.MonkeyPatch.context() as patch:
-        if DEVICE == "cpu":
-            patch.setenv("TRITON_INTERPRET", "1")
-            count_with_arrays(patch)
+    with interpreted(), pytest.MonkeyPatch.context() as patch:
         reason = {torch.float64: "float64"}
         patch.setattr(dispatch, "why_not_triton", lambda like: reason.get(like.dtype))
         yield

@@ -8,15 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from triton_interpreter import DEVICE, interpreted
 
 from elmox.kernels.cross_entropy import dispatch as cross_entropy
 from elmox.kernels.cross_entropy.dispatch import full_cross_entropy, sampled_cross_entropy
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-with pytest.MonkeyPatch.context() as patch:
-    if DEVICE == "cpu":
-        patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
-    pytest.importorskip("triton")
+with interpreted():
     from elmox.kernels.cross_entropy import triton_kernels as kernels
     from elmox.kernels.cross_entropy.triton_kernels import Rivals, Tiles, Words
 
@@ -104,8 +101,8 @@ def assert_agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> 
         torch.testing.assert_close(own.double(), expected.double(), rtol=0, atol=tolerance * scale)
 
 
-def _mend_interpreter(patch: pytest.MonkeyPatch) -> None:
-    """It multiplies bfloat16 as if the bits were integers."""
+def _multiply_bfloat16(patch: pytest.MonkeyPatch) -> None:
+    """Multiply bfloat16 in float32: the interpreter multiplies its bits as integers."""
     from triton import language
     from triton.runtime.interpreter import InterpreterBuilder
 
@@ -120,10 +117,9 @@ def _mend_interpreter(patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def fused() -> Iterator[None]:
     """Everything but float64 is fused here, whatever the device."""
-    with pytest.MonkeyPatch.context() as patch:
+    with interpreted(), pytest.MonkeyPatch.context() as patch:
         if DEVICE == "cpu":
-            patch.setenv("TRITON_INTERPRET", "1")
-            _mend_interpreter(patch)
+            _multiply_bfloat16(patch)
         reason = {torch.float64: "float64"}
         patch.setattr(cross_entropy, "why_not_triton", lambda like: reason.get(like.dtype))
         patch.setattr(kernels, "TILES", SMALL)

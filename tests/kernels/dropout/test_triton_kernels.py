@@ -7,16 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from triton_interpreter import DEVICE, interpreted
 
 from elmox.kernels.dropout import dispatch as dropout
 from elmox.kernels.dropout.dispatch import keyed_dropout
 from elmox.kernels.dropout.plain import dropout_mask
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-with pytest.MonkeyPatch.context() as patch:
-    if DEVICE == "cpu":
-        patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
-    pytest.importorskip("triton")
+with interpreted():
     import elmox.kernels.dropout.triton_kernels  # noqa: F401
 
 # Largest relative difference from float64. (The interpreter rounds bfloat16 towards zero.)
@@ -26,9 +23,7 @@ TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 2**-7}
 @pytest.fixture(scope="module", autouse=True)
 def on_triton() -> Iterator[None]:
     """Whatever the device."""
-    with pytest.MonkeyPatch.context() as patch:
-        if DEVICE == "cpu":
-            patch.setenv("TRITON_INTERPRET", "1")
+    with interpreted(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(dropout, "why_not_triton", lambda like: None)
         yield
 

@@ -1,24 +1,22 @@
 """The fused LSTM kernels against plain products: on a GPU, else by Triton's interpreter."""
 
-import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is first imported
-pytest.importorskip("triton")
+from triton_interpreter import DEVICE, interpreted
 
 from elmox.kernels.lstm.plain import BatchedLstm, LstmWeights
 from elmox.kernels.lstm.plain_pointwise import TorchPointwise
 from elmox.kernels.lstm.plain_rows import PlainRows
-from elmox.kernels.lstm.triton_layer import FusedLstm
-from elmox.kernels.lstm.triton_rows import FusedRows
 from elmox.text.batches import time_major
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+with interpreted():
+    from elmox.kernels.lstm.triton_layer import FusedLstm
+    from elmox.kernels.lstm.triton_rows import FusedRows
+
 # Relative error (Euclidean norms) against float32: what rounding to the precision makes of it.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 # Where a value is rounded to the other side of a bound, its gradient passes or not.
@@ -29,6 +27,12 @@ SHAPES = [(2, 3, 8, 16, 32), (1, 70, 24, 8, 64)]
 if DEVICE == "cuda":
     SHAPES += [(2, 130, 64, 64, 96), (2, 300, 128, 128, 1024), (2, 1024, 512, 512, 4096)]
 CLIPS = [(0.4, 0.3), (None, None)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted() -> Iterator[None]:
+    with interpreted():
+        yield
 
 
 def layer(shape: tuple[int, ...], clips: Any, dtype: torch.dtype) -> LstmWeights:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from triton_interpreter import count_with_arrays
+from triton_interpreter import DEVICE, interpreted
 
 from elmox.kernels.recurrence import dispatch
 from elmox.kernels.recurrence.dispatch import read_rows
@@ -20,11 +20,7 @@ from elmox.kernels.recurrence.plain import Steps, TorchSteps
 from elmox.kernels.tf32 import tf32_products
 from elmox.tasks.nn.highway_lstm import HighwayLstm
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-with pytest.MonkeyPatch.context() as patch:
-    if DEVICE == "cpu":
-        patch.setenv("TRITON_INTERPRET", "1")  # heeded when Triton and our kernels are imported
-    pytest.importorskip("triton")
+with interpreted():
     from elmox.kernels.recurrence import triton_kernels as recurrence_triton
     from elmox.kernels.recurrence.triton_kernels import (
         BLOCK,
@@ -55,10 +51,7 @@ def on_triton() -> Iterator[None]:
         launched.append(kernel.fn.__name__)
         launch(self, kernel, *given)
 
-    with pytest.MonkeyPatch.context() as patch:
-        if DEVICE == "cpu":
-            patch.setenv("TRITON_INTERPRET", "1")
-            count_with_arrays(patch)
+    with interpreted(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(TritonRecurrence, "_launch", noted)
         reason = {torch.float64: "float64"}
         patch.setattr(dispatch, "why_not_triton", lambda like: reason.get(like.dtype))
@@ -136,7 +129,7 @@ def gone_through(steps: Steps, problem: Problem) -> Tensor:
     return torch.cat([products, cells, outputs, d_products], dim=1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=50 if DEVICE == "cuda" else 8, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5),
     num_cells=st.sampled_from(FEW_CELLS),
@@ -221,7 +214,7 @@ def lstm_problem(lengths: list[int], width: int, num_cells: int) -> tuple[nn.LST
     return nn.LSTM(width, num_cells, bidirectional=True), torch.randn(sum(lengths), width)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=50 if DEVICE == "cuda" else 8, deadline=None)
 @given(
     lengths=st.lists(st.integers(0, 5), min_size=1, max_size=5).filter(any),
     width=st.integers(1, 6),

@@ -82,10 +82,10 @@ A4 = ((F(1, 3), F(1, 3)), (F(5, 9), F(17, 42)), (F(11, 15), F(11, 20)))
 def test_the_reference_scorers_cases(
     key: str, response: str, expected: tuple[Pair, Pair, Pair]
 ) -> None:
-    found = score(key, response)
-    assert recall_precision(found.muc) == pytest.approx(expected[0])
-    assert recall_precision(found.b_cubed) == pytest.approx(expected[1])
-    assert recall_precision(found.ceaf) == pytest.approx(expected[2])
+    scores = score(key, response)
+    assert recall_precision(scores.muc) == pytest.approx(expected[0])
+    assert recall_precision(scores.b_cubed) == pytest.approx(expected[1])
+    assert recall_precision(scores.ceaf) == pytest.approx(expected[2])
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_reference_scorers_cases(
         ("ABC DEFG", "AB CD FGH", (F(2, 5), F(1, 2))),
     ],
 )
-def test_mucs_own_examples(key: str, response: str, expected: Pair) -> None:
+def test_examples_of_muc(key: str, response: str, expected: Pair) -> None:
     """Vilain et al. 1995, in the reference scorer cases F to L."""
     assert recall_precision(score(key, response).muc) == pytest.approx(expected)
 
@@ -114,8 +114,8 @@ def test_mucs_own_examples(key: str, response: str, expected: Pair) -> None:
 )
 def test_luos_table(response: str, muc: float, b_cubed: float, ceaf: float) -> None:
     """Luo 2005, Table 1: four responses to one key; the figures are F1."""
-    found = score("12345 67 89ABC", response)
-    f1 = found.muc.f1, found.b_cubed.f1, found.ceaf.f1
+    scores = score("12345 67 89ABC", response)
+    f1 = scores.muc.f1, scores.b_cubed.f1, scores.ceaf.f1
     assert f1 == pytest.approx((100 * muc, 100 * b_cubed, 100 * ceaf), abs=0.05)
 
 
@@ -126,12 +126,12 @@ def test_pradhans_example() -> None:
     B-cubed: (2 x 2/3 + 1/3 + 1/4 + 2 x 2/4) / 7 = 5/12, (2 x 1 + 2 x 1/2 + 2 x 2/4) / 8 = 1/2.
     CEAF: abc-ab 4/5, defg-fghi 4/8, in all 13/10, over 2 and 3 entities.
     """
-    found = score("abc defg", "ab cd fghi")
-    assert recall_precision(found.muc) == pytest.approx((0.4, 0.4))
-    assert recall_precision(found.b_cubed) == pytest.approx((F(5, 12), F(1, 2)))
-    assert recall_precision(found.ceaf) == pytest.approx((F(13, 20), F(13, 30)))
-    assert found.mentions == Tally.of(6, predicted=8, gold=7)
-    assert found.mean == pytest.approx(100 * (0.4 + 5 / 11 + 0.52) / 3)
+    scores = score("abc defg", "ab cd fghi")
+    assert recall_precision(scores.muc) == pytest.approx((0.4, 0.4))
+    assert recall_precision(scores.b_cubed) == pytest.approx((F(5, 12), F(1, 2)))
+    assert recall_precision(scores.ceaf) == pytest.approx((F(13, 20), F(13, 30)))
+    assert scores.mentions == Tally.of(6, predicted=8, gold=7)
+    assert scores.mean == pytest.approx(100 * (0.4 + 5 / 11 + 0.52) / 3)
 
 
 def test_singletons_count_or_do_not() -> None:
@@ -152,9 +152,9 @@ def test_singletons_count_or_do_not() -> None:
     ("key", "response"), [("", ""), ("ab cd", ""), ("", "ab cd"), ("ab cd", "wx yz")]
 )
 def test_nothing_in_common_scores_nothing(key: str, response: str, keep_singletons: bool) -> None:
-    found = score(key, response, keep_singletons)
-    assert found.mean == found.mentions.f1 == 0.0
-    assert recall_precision(found.muc) == recall_precision(found.ceaf) == (0.0, 0.0)
+    scores = score(key, response, keep_singletons)
+    assert scores.mean == scores.mentions.f1 == 0.0
+    assert recall_precision(scores.muc) == recall_precision(scores.ceaf) == (0.0, 0.0)
 
 
 def test_entities_may_be_empty_and_documents_none() -> None:
@@ -164,17 +164,19 @@ def test_entities_may_be_empty_and_documents_none() -> None:
 
 def test_documents_are_summed_before_anything_is_divided() -> None:
     documents = [(["ab", "cd"], ["ab", "cd"]), (["abcd"], ["ab"])]
-    found = score_coreference(documents)
+    scores = score_coreference(documents)
     # MUC finds 2 of 2 links and 1 of 3: 3 of 5, not the mean of 1 and 1/3.
-    assert found.muc == Tally.of(3, predicted=3, gold=5)
-    assert found.muc.recall == pytest.approx(60.0)
-    assert found == sum((score_document(*own) for own in documents), start=CoreferenceScore())
+    assert scores.muc == Tally.of(3, predicted=3, gold=5)
+    assert scores.muc.recall == pytest.approx(60.0)
+    assert scores == sum(
+        (score_document(*document) for document in documents), start=CoreferenceScore()
+    )
 
 
 def entities(labels: list[int]) -> list[list[int]]:
     """Mention i is one of entity labels[i]; a mention with label 0 is none of any."""
     return [
-        [mention for mention, own in enumerate(labels) if own == label]
+        [mention for mention, mention_label in enumerate(labels) if mention_label == label]
         for label in sorted(set(labels) - {0})
     ]
 
@@ -184,37 +186,40 @@ partitions = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=
 
 def links(entities: Sequence[list[int]], others: Sequence[list[int]]) -> tuple[int, int]:
     """MUC as first defined: an entity's links less the cuts that the other side makes."""
-    found = wanted = 0
+    num_correct = num_links = 0
     for entity in entities:
         parts = {
-            next((place for place, own in enumerate(others) if mention in own), -1 - mention)
+            next((index for index, other in enumerate(others) if mention in other), -1 - mention)
             for mention in entity
         }
-        found += len(entity) - len(parts)
-        wanted += len(entity) - 1
-    return found, wanted
+        num_correct += len(entity) - len(parts)
+        num_links += len(entity) - 1
+    return num_correct, num_links
 
 
 @given(partitions)
 @settings(max_examples=60, deadline=None)
 def test_against_the_definitions(labels: list[tuple[int, int]]) -> None:
-    key, response = entities([own for own, _ in labels]), entities([own for _, own in labels])
-    found = score_document(key, response, keep_singletons=True)
-    assert (found.muc.recalled, found.muc.gold) == links(key, response)
-    assert (found.muc.correct, found.muc.predicted) == links(response, key)
+    key, response = (
+        entities([label for label, _ in labels]),
+        entities([label for _, label in labels]),
+    )
+    scores = score_document(key, response, keep_singletons=True)
+    assert (scores.muc.recalled, scores.muc.gold) == links(key, response)
+    assert (scores.muc.correct, scores.muc.predicted) == links(response, key)
     shares = [
-        (len(set(own) & set(other)) / len(own), len(set(own) & set(other)) / len(other))
-        for own in key
+        (len(set(entity) & set(other)) / len(entity), len(set(entity) & set(other)) / len(other))
+        for entity in key
         for other in response
-        for mention in set(own) & set(other)
+        for mention in set(entity) & set(other)
     ]
-    assert found.b_cubed.recalled == pytest.approx(sum(share for share, _ in shares))
-    assert found.b_cubed.correct == pytest.approx(sum(share for _, share in shares))
+    assert scores.b_cubed.recalled == pytest.approx(sum(share for share, _ in shares))
+    assert scores.b_cubed.correct == pytest.approx(sum(share for _, share in shares))
     worth = [[2 * len(set(a) & set(b)) / (len(a) + len(b)) for b in response] for a in key]
     table = np.array(worth).reshape(len(key), len(response))
-    assert found.ceaf.recalled == pytest.approx(best_by_trying(table))
+    assert scores.ceaf.recalled == pytest.approx(best_by_trying(table))
     assert score_document(key[::-1], response[::-1], keep_singletons=True).mean == pytest.approx(
-        found.mean
+        scores.mean
     )
 
 
@@ -241,6 +246,6 @@ def test_a_long_document() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(1, 600, size=3000)
     noisy = np.where(rng.random(3000) < 0.1, rng.integers(1, 600, size=3000), labels)
-    found = score_document(entities(labels.tolist()), entities(noisy.tolist()))
-    assert 75 < found.mean < 95
+    scores = score_document(entities(labels.tolist()), entities(noisy.tolist()))
+    assert 75 < scores.mean < 95
     assert score_document(entities(labels.tolist()), entities(labels.tolist())).mean == 100.0

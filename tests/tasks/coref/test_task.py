@@ -45,7 +45,7 @@ DOCUMENTS = (
     "Mary/(1) and/ John/(2) left . | They/(3) returned . | John/(2) slept . | They/(3) sang .",
     "Rain fell . | It/(1) wet the/(2 streets/2) . | The/(2 wet/ streets/2) shone .",
     "He/(1) knew he/(1) was/ wrong .",
-    "Nobody/(1) saw the/(2 king/(3)|2) . | The/(2 king/2) slept .",
+    "Rose/(1) saw the/(2 king/(3)|2) . | The/(2 king/2) slept .",
 )
 TINY = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=[16]"]
 TINY += ["head.feed_forward=[24, 24]", "head.feature_dim=4", "head.max_width=4"]
@@ -92,25 +92,25 @@ def without_characters(output: dict[str, Any]) -> dict[str, Any]:
 
 
 def embedded(documents: Sequence[Document], width: int, output: int = 3, seed: int = 0) -> Embedded:
-    """Random vectors, the same for the same sentence whatever stands beside it."""
-    sentences = [own for document in documents for own in document.sentences]
+    """Return random vectors that depend only on the length of the sentence."""
+    sentences = [sentence for document in documents for sentence in document.sentences]
     longest = max(map(len, sentences))
-    lengths = torch.tensor([len(own) for own in sentences])
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
     mask = torch.arange(longest) < lengths[:, None]
-    found = torch.zeros(len(sentences), longest, width + output)
-    for row, own in enumerate(sentences):
-        chance = torch.Generator().manual_seed(seed + len(own))
-        found[row, : len(own)] = torch.randn(len(own), width + output, generator=chance)
-    inputs, outputs = found[..., :width], found[..., width:]
+    vectors = torch.zeros(len(sentences), longest, width + output)
+    for row, sentence in enumerate(sentences):
+        chance = torch.Generator().manual_seed(seed + len(sentence))
+        vectors[row, : len(sentence)] = torch.randn(len(sentence), width + output, generator=chance)
+    inputs, outputs = vectors[..., :width], vectors[..., width:]
     return Embedded(mask, lengths, inputs, output=outputs if output else None)
 
 
 def ranker(widths: Widths, speakers: bool = False, seed: int = 0, **settings: object) -> SpanRanker:
     torch.manual_seed(seed)
     small = {"hidden": (4,), "feed_forward": (6, 5), "feature_dim": 3, "max_width": 4, **settings}
-    found = TASK.build_head({"settings": small, "speakers": speakers}, widths)
-    assert isinstance(found, SpanRanker)
-    return found
+    head = TASK.build_head({"settings": small, "speakers": speakers}, widths)
+    assert isinstance(head, SpanRanker)
+    return head
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -125,21 +125,21 @@ def test_the_best_spans_do_not_cross(seed: int) -> None:
     scores[0, 0] = 0.0
     count = int(chance.integers(1, num_words + 1))
     taken: list[tuple[int, int]] = []
-    for place in np.argsort(-scores.reshape(-1), kind="stable").tolist():
-        start, stop = place // most, place // most + place % most + 1
+    for index in np.argsort(-scores.reshape(-1), kind="stable").tolist():
+        start, stop = index // most, index // most + index % most + 1
         crosses = any(s < start < e < stop or start < s < stop < e for s, e in taken)
-        if np.isfinite(scores.reshape(-1)[place]) and not crosses and len(taken) < count:
+        if np.isfinite(scores.reshape(-1)[index]) and not crosses and len(taken) < count:
             taken.append((start, stop))
-    found = best_spans(torch.from_numpy(scores), count).tolist()
-    assert [(p // most, p // most + p % most + 1) for p in found] == sorted(taken)
+    indices = best_spans(torch.from_numpy(scores), count).tolist()
+    assert [(p // most, p // most + p % most + 1) for p in indices] == sorted(taken)
 
 
 def plain_layer(parts: Sequence[tuple[nn.Linear, Tensor]], rest: nn.Module) -> Tensor:
     """A feed-forward net of all parts side by side, as the paper has it."""
     weight = torch.cat([layer.weight for layer, _ in parts], dim=1)
     bias = next(layer.bias for layer, _ in parts if layer.bias is not None)
-    found: Tensor = rest(weight @ torch.cat([part for _, part in parts]) + bias)
-    return found
+    output: Tensor = rest(weight @ torch.cat([part for _, part in parts]) + bias)
+    return output
 
 
 @pytest.mark.parametrize(("gigabytes", "expected"), [(8, 2**13), (40, 2**14), (80, 2**15)])
@@ -150,7 +150,7 @@ def test_pairs_that_fit_on_a_gpu(gigabytes: int, expected: int) -> None:
 
 
 def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mentions and pairs one by one, in the paper's own words; the network takes few at a time."""
+    """Mentions and pairs one by one, as in the paper; the network takes few at a time."""
     monkeypatch.setattr(antecedents, "MOST_PAIRS", 5)
     text = Document(
         (("a", "b", "c"), ("d",), ("e", "f", "g", "h", "i", "j")), speakers=(*"xxxyyyyyyy",)
@@ -165,8 +165,8 @@ def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     mentions, vectors = ranked.mentions, []
     assert len(mentions.indices) == 12
     for number, (start, last) in enumerate(zip(mentions.starts, mentions.lasts, strict=True)):
-        own = slice(int(start), int(last) + 1)
-        head_word = scorer.importance(encoded[own]).softmax(0).squeeze(-1) @ inputs[own]
+        span = slice(int(start), int(last) + 1)
+        head_word = scorer.importance(encoded[span]).softmax(0).squeeze(-1) @ inputs[span]
         width = scorer.widths.weight[int(last - start)]
         parts = encoded[start], encoded[last], head_word, width
         layers = scorer.start, scorer.last, scorer.head, scorer.feature
@@ -182,7 +182,7 @@ def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
             assert score == (0 if offset == 0 else -np.inf)
             continue
         before = number - offset
-        distance = sum(offset >= own for own in DISTANCES) - 1
+        distance = sum(offset >= bound for bound in DISTANCES) - 1
         same = (mentions.starts[number] < 3) == (mentions.starts[before] < 3)
         features = [pairs.distances.weight[distance], pairs.speakers.weight[int(same)]]
         a, b = vectors[number], vectors[before]
@@ -194,7 +194,7 @@ def test_scores_against_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mentions_are_kept_in_training() -> None:
-    """Whatever they score, but for crossing ones; entities of one mention are none."""
+    """Gold mentions are kept whatever their score, except crossing ones and singletons."""
     clusters = (
         (Mention(0, 3), Mention(4, 5), Mention(1, 4)),
         (Mention(6, 8), Mention(6, 7), Mention(0, 8)),
@@ -207,10 +207,10 @@ def test_mentions_are_kept_in_training() -> None:
     for seed, share in ((0, 0.5), (1, 0.5), (2, 0.5), (3, 0.1)):
         head = ranker(Widths(5), spans_per_word=share, seed=seed)
         (ranked,) = head(texts, [document], [known])
-        found = {*zip(ranked.mentions.starts.tolist(), ranked.mentions.lasts.tolist(), strict=True)}
-        assert found >= {(4, 4), (6, 7), (6, 6)}
-        assert len(found & {(0, 2), (1, 3)}) == 1
-        assert len(found) == 5
+        spans = {*zip(ranked.mentions.starts.tolist(), ranked.mentions.lasts.tolist(), strict=True)}
+        assert spans >= {(4, 4), (6, 7), (6, 6)}
+        assert len(spans & {(0, 2), (1, 3)}) == 1
+        assert len(spans) == 5
 
 
 def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
     (short,) = TASK.read(write(tmp_path / "short.conll", ["He/(1) ate his/(1)"]))
     head = ranker(Widths(5, output=3)).eval()
     assert head.loss(embedded([short], 5), [short]) > 0
-    assert head.predict(embedded([short], 5), [short]) == [()]  # what is answered has its bound
+    assert head.predict(embedded([short], 5), [short]) == [()]  # predictions are bounded
 
 
 def test_mentions_that_fit_change_nothing() -> None:
@@ -229,18 +229,18 @@ def test_mentions_that_fit_change_nothing() -> None:
     assert known.count == 4
     head = ranker(Widths(5, output=3), spans_per_word=0.4).eval()
     uncounted = replace(known, count=0)
-    first, second = (next(head(texts, [document], [own])) for own in (known, uncounted))
+    first, second = (next(head(texts, [document], [gold])) for gold in (known, uncounted))
     assert torch.equal(first.mentions.indices, second.mentions.indices)
     assert torch.equal(first.scores, second.scores)
     assert len(first.mentions.indices) == 4
 
 
-def test_what_is_right() -> None:
-    """All right antecedents together; none where there is none among the candidates."""
+def test_gold_antecedents() -> None:
+    """All gold antecedents together; column 0 if there is none among the candidates."""
     entities = torch.tensor([1, 0, 1, 2, 1, 2])
     right = gold_antecedents(entities, 2)
-    wanted = [{0}, {0}, {2}, {0}, {2}, {2}]
-    assert [set(row.nonzero().flatten().tolist()) for row in right] == wanted
+    gold_columns = [{0}, {0}, {2}, {0}, {2}, {2}]
+    assert [set(row.nonzero().flatten().tolist()) for row in right] == gold_columns
     several = gold_antecedents(torch.tensor([3, 3, 3]), 2)
     assert several.tolist() == [[True, False, False], [False, True, False], [False, True, True]]
     scores = torch.randn(3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf"))
@@ -251,10 +251,10 @@ def test_what_is_right() -> None:
 
 
 def test_links_make_entities() -> None:
-    spans = [Mention(place, place + 1) for place in range(7)]
+    spans = [Mention(index, index + 1) for index in range(7)]
 
     def numbers(offsets: Sequence[int]) -> list[list[int]]:
-        return [[own.start for own in cluster] for cluster in linked(spans, offsets)]
+        return [[mention.start for mention in cluster] for cluster in linked(spans, offsets)]
 
     assert numbers([0, 0, 2, 0, 3, 2, 0]) == [[0, 2], [1, 4], [3, 5]]
     assert numbers([0, 1, 1, 0, 1, 3, 0]) == [[0, 1, 2, 5], [3, 4]]
@@ -301,16 +301,16 @@ def test_long_documents_are_learned_from_in_parts(tmp_path: Path) -> None:
     assert [*words_of(first), *words_of(second)] == words_of(document)
 
 
-def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
+def test_links_that_are_cut_are_reported(tmp_path: Path) -> None:
     """Once for a fit of several seeds, and not where none are cut."""
     file = write(tmp_path / "ten.conll")
     little = ["elmo.model=none", "fit.epochs=1", "fit.least_updates=1"]
     for most, num_seeds, message in (
         (4, 1, ""),
         (3, 1, "2 of 13 links between mentions are not trained on"),  # John and they
-        (1, 2, "11 of 13 links between mentions are not trained on"),  # but Grace and he
+        (1, 2, "11 of 13 links between mentions are not trained on"),  # except Grace and he
     ):
-        said: list[str] = []
+        log_lines: list[str] = []
         chosen = recipe(*little, f"head.sentences={most}")
         out = tmp_path / f"run-{most}"
         fit_task(
@@ -322,18 +322,18 @@ def test_links_that_are_cut_are_said(tmp_path: Path) -> None:
             seeds=num_seeds,
             device="cpu",
             cache=tmp_path,
-            log=said.append,
+            log=log_lines.append,
         )
-        found = [line for line in said if "links" in line]
-        assert len(found) == bool(message)
-        assert message in "".join(found)
-        assert all(f"head.sentences is {most}" in line for line in found)
+        warnings = [line for line in log_lines if "links" in line]
+        assert len(warnings) == bool(message)
+        assert message in "".join(warnings)
+        assert all(f"head.sentences is {most}" in line for line in warnings)
     none = write(tmp_path / "none.conll", [*DOCUMENTS[:2], "Stop !"])
     with pytest.raises(NothingToLearn, match=r"any of the 3 links .* raise head\.sentences"):
         fit_task("coref", chosen, none, file, tmp_path / "run-none", device="cpu", cache=tmp_path)
 
 
-def test_mentions_that_are_too_long_are_said(tmp_path: Path) -> None:
+def test_mentions_that_are_too_long_are_reported(tmp_path: Path) -> None:
     text = "the/(0 old queen/0) and a/(1 very old king/1) said she/(0)"  # he is mentioned once
     document = TASK.read(write(tmp_path / "a.conll", [text]))[0]
     for widest, messages in (
@@ -341,11 +341,11 @@ def test_mentions_that_are_too_long_are_said(tmp_path: Path) -> None:
         (2, ["1 of 2 linked mentions are not trained on: they are longer than "
              "head.max_width, 2 words"]),
     ):  # fmt: skip
-        said: list[str] = []
+        log_lines: list[str] = []
         assert TASK.training_examples(
-            [document], TASK.parse_settings({"max_width": widest}), said.append
+            [document], TASK.parse_settings({"max_width": widest}), log_lines.append
         ) == [document]
-        assert said == messages
+        assert log_lines == messages
 
 
 def test_ten_documents_by_heart(
@@ -353,25 +353,25 @@ def test_ten_documents_by_heart(
 ) -> None:
     file = write(tmp_path / "ten.conll")
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
-    found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
-    assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
-    assert [found.best.dev[name] for name in ("muc", "b3", "ceaf")] == [100.0] * 3
-    assert found.best.dev["f1_singletons"] < 100  # there are some, and none are answered
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    results = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert (results.metric, results.mean) == ("f1", {"dev": 100.0})
+    assert [results.best.dev[name] for name in ("muc", "b3", "ceaf")] == [100.0] * 3
+    assert results.best.dev["f1_singletons"] < 100  # there are some, and none are predicted
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     documents = TASK.read(file)
-    for own, answer in zip(documents, fitted.predict_examples(documents), strict=True):
-        assert answer == tuple(cluster for cluster in own.clusters if len(cluster) > 1)
+    for document, prediction in zip(documents, fitted.predict_examples(documents), strict=True):
+        assert prediction == tuple(cluster for cluster in document.clusters if len(cluster) > 1)
     car = documents[2]
-    asked = tmp_path / "asked.jsonl"
-    text = " ".join(" ".join(own) for own in car.sentences).replace(" .", ".")
+    questions_path = tmp_path / "asked.jsonl"
+    text = " ".join(" ".join(sentence) for sentence in car.sentences).replace(" .", ".")
     questions = [
         {"sentences": [*car.sentences, []], "id": 7},
         {"text": text},
         {"tokens": words_of(documents[8])},
         {"sentences": [], "id": 8},
     ]
-    asked.write_text("".join(json.dumps(own) + "\n" for own in questions))
-    code, out, err = run_here(["tag", found.best.model, asked], capsys)
+    questions_path.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    code, out, err = run_here(["tag", results.best.model, questions_path], capsys)
     assert code == 0, err
     first, second, third, last = map(json.loads, out.splitlines())
     for mention in (mention for cluster in second["clusters"] for mention in cluster):
@@ -384,54 +384,58 @@ def test_ten_documents_by_heart(
         {"sentence": 0, "start": 2, "end": 4, "words": ["her", "car"]},
         {"sentence": 1, "start": 0, "end": 2, "words": ["The", "car"]},
     ]
-    assert [own["words"] for own in third["clusters"][0]] == [["He"], ["he"]]
+    assert [mention["words"] for mention in third["clusters"][0]] == [["He"], ["he"]]
     assert last == {"id": 8, "sentences": [], "clusters": []}
     (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
-    code, out, err = run_here(["tag", found.best.model, tmp_path / "lines.txt"], capsys)
+    code, out, err = run_here(["tag", results.best.model, tmp_path / "lines.txt"], capsys)
     both = [json.loads(line) for line in out.splitlines()]
     assert [output["line"] for output in both] == [0, 2]
     assert list(map(without_characters, both)) == [second, third], err
-    lines = [" ".join(own) for own in (*car.sentences, (), (), *documents[8].sentences)]
+    lines = [" ".join(sentence) for sentence in (*car.sentences, (), (), *documents[8].sentences)]
     for name, option in (("tokens.txt", ["--tokenized"]), ("raw.txt", [])):  # a sentence a line
         (tmp_path / name).write_text("\n" + "\n".join(lines))
-        code, out, err = run_here(["tag", found.best.model, tmp_path / name, *option], capsys)
+        code, out, err = run_here(["tag", results.best.model, tmp_path / name, *option], capsys)
         both = [without_characters(json.loads(line)) for line in out.splitlines()]
         assert both == [second, third], err
 
 
-def test_who_speaks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same words, by one speaker and by two: only that tells whether I am the same."""
+def test_speakers_are_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same words by one speaker and by two: only the speaker distinguishes the entities."""
     folder = tmp_path / "folder"
     folder.mkdir()
     write(folder / "one.conll", ["I/(1) slept . | I/(1) ate ."], "A")
     write(folder / "two.conll", ["I/(1) slept . | I/(2) ate ."], "AB")
     chosen = recipe("elmo.model=none")
     out = tmp_path / "run"
-    found = fit_task("coref", chosen, folder, folder, out, device="cpu", cache=tmp_path)
-    assert found.mean == {"dev": 100.0}
+    results = fit_task("coref", chosen, folder, folder, out, device="cpu", cache=tmp_path)
+    assert results.mean == {"dev": 100.0}
     sentences = [["I", "slept", "."], [], ["I", "ate", "."]]
-    told: list[tuple[object, int]] = [
+    cases: list[tuple[object, int]] = [
         (["X", "-", "X"], 1),
         (["X", "-", "Y"], 0),
         ([["X"] * 3, [], ["Y"] * 3], 0),
         ([["X"] * 3, "Y", "X"], 1),
         (None, 1),
     ]
-    asked = tmp_path / "asked.jsonl"
-    questions = [{"sentences": sentences, "speakers": speakers} for speakers, _ in told]
-    asked.write_text("".join(json.dumps(own) + "\n" for own in questions))
-    code, printed, err = run_here(["tag", found.best.model, asked], capsys)
+    questions_path = tmp_path / "asked.jsonl"
+    questions = [{"sentences": sentences, "speakers": speakers} for speakers, _ in cases]
+    questions_path.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    code, printed, err = run_here(["tag", results.best.model, questions_path], capsys)
     assert code == 0, err
-    answers = [json.loads(line) for line in printed.splitlines()]
-    assert [len(own["clusters"]) for own in answers] == [number for _, number in told]
-    assert [own["speakers"] for own in answers] == [speakers for speakers, _ in told]
+    predictions = [json.loads(line) for line in printed.splitlines()]
+    assert [len(prediction["clusters"]) for prediction in predictions] == [
+        number for _, number in cases
+    ]
+    assert [prediction["speakers"] for prediction in predictions] == [
+        speakers for speakers, _ in cases
+    ]
 
 
 def test_bad_questions(tmp_path: Path) -> None:
     file = write(tmp_path / "ten.conll")
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
-    found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    results = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     for question, message in (
         ({"sentences": "She left."}, "sentences is 'She left.', expected a list of sentences"),
         ({"sentences": [["a"], 3]}, "a sentence is 3, expected a text or a list of tokens"),
@@ -447,20 +451,20 @@ def test_bad_questions(tmp_path: Path) -> None:
             tag_objects(fitted, [question])
 
 
-def test_a_batch_changes_no_answer() -> None:
+def test_a_batch_changes_no_prediction() -> None:
     """Nor do documents of one word, of a long sentence, or of many sentences."""
     head = ranker(Widths(5, output=3), antecedents=20).eval()
     lengths = [(3, 2), (1,), (1000,), (1, 1), tuple(range(1, 30))]
-    documents = [Document(tuple(("x",) * own for own in sizes)) for sizes in lengths]
+    documents = [Document(tuple(("x",) * size for size in sizes)) for sizes in lengths]
     together = [*head(embedded(documents, 5), documents)]
-    for own, ranked in zip(documents, together, strict=True):
-        (alone,) = head(embedded([own], 5), [own])
+    for document, ranked in zip(documents, together, strict=True):
+        (alone,) = head(embedded([document], 5), [document])
         assert torch.equal(alone.mentions.indices, ranked.mentions.indices)
         assert torch.allclose(alone.scores, ranked.scores, atol=1e-5)
-    answers = head.predict(embedded(documents, 5), documents)
-    assert answers[1] == ()
-    for own, clusters in zip(documents, answers, strict=True):
-        ends = np.cumsum([len(sentence) for sentence in own.sentences])
+    predictions = head.predict(embedded(documents, 5), documents)
+    assert predictions[1] == ()
+    for document, clusters in zip(documents, predictions, strict=True):
+        ends = np.cumsum([len(sentence) for sentence in document.sentences])
         for start, stop in (mention for cluster in clusters for mention in cluster):
             assert stop <= ends[np.searchsorted(ends, start, side="right")]  # within a sentence
 
@@ -491,38 +495,48 @@ def test_a_loss_of_nothing() -> None:
     loss = head.loss(embedded([document], 5, output=0), [document])
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == 0
-    assert all(own.grad is None or own.grad.isfinite().all() for own in head.parameters())
+    assert all(
+        parameter.grad is None or parameter.grad.isfinite().all() for parameter in head.parameters()
+    )
 
 
 def test_dropout_is_the_same_for_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are scored twice in training: with the very numbers of scoring them once."""
+    """Pairs are scored twice in training: with bit-identical gradients."""
     document = Document((("x",) * 9, ("y",) * 7), ((Mention(0, 1), Mention(9, 11)),))
     gradients = []
     for once in (False, True):
         head = ranker(Widths(5, output=0), spans_per_word=1.0, dropout=0.5)
         if once:
-            monkeypatch.setattr(antecedents, "_recomputed", lambda own, *inputs: own(*inputs))
+            monkeypatch.setattr(
+                antecedents, "_recomputed", lambda function, *inputs: function(*inputs)
+            )
         torch.manual_seed(1)
         head.loss(embedded([document], 5, output=0), [document]).backward()  # type: ignore[no-untyped-call]
-        gradients.append([own.grad.clone() for own in head.parameters() if own.grad is not None])
+        gradients.append(
+            [
+                parameter.grad.clone()
+                for parameter in head.parameters()
+                if parameter.grad is not None
+            ]
+        )
     assert all(map(torch.equal, *gradients))
 
 
-def test_answers_are_given_in_bounded_batches(
+def test_predictions_are_made_in_bounded_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path / "ten.conll")
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
-    found = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
+    results = fit_task("coref", chosen, file, file, tmp_path / "run", device="cpu", cache=tmp_path)
     documents = TASK.read(file)
-    batches = TaskData(read_model(Path(found.best.model)), documents, None)
+    batches = TaskData(read_model(Path(results.best.model)), documents, None)
     assert len([*batches.in_order(64)]) == 1
     monkeypatch.setattr(data, "MAX_WORDS", 20)
-    chunks = [own.tolist() for own in batches.in_order(64)]
-    assert sorted(place for own in chunks for place in own) == [*range(10)]
-    for own in chunks:
-        sentences = [sentence for place in own for sentence in documents[place].sentences]
-        assert len(own) == 1 or len(sentences) * max(map(len, sentences)) <= 20
+    chunks = [batch.tolist() for batch in batches.in_order(64)]
+    assert sorted(index for batch in chunks for index in batch) == [*range(10)]
+    for batch in chunks:
+        sentences = [sentence for index in batch for sentence in documents[index].sentences]
+        assert len(batch) == 1 or len(sentences) * max(map(len, sentences)) <= 20
     assert max(map(len, chunks)) > 1
 
 

@@ -115,9 +115,9 @@ def test_mentions_count_words_from_the_start_of_the_document(tmp_path: Path) -> 
     ],
 )
 def test_brackets(tmp_path: Path, cells: list[str], expected: list[list[tuple[int, int]]]) -> None:
-    found = clusters(tmp_path, *cells)
-    assert sorted(found) == sorted(expected)
-    assert [entity[0] for entity in found] == sorted(entity[0] for entity in found)
+    entities = clusters(tmp_path, *cells)
+    assert sorted(entities) == sorted(expected)
+    assert [entity[0] for entity in entities] == sorted(entity[0] for entity in entities)
 
 
 def test_other_ways_to_begin_and_end(tmp_path: Path) -> None:

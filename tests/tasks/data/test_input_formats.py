@@ -11,6 +11,7 @@ from elmox.tasks.data.input_formats import (
     MarkedSentenceInput,
     NamedTextsInput,
     SentenceInput,
+    TextInput,
     TokenizedInput,
     Values,
 )
@@ -27,7 +28,7 @@ LINES = [
 
 
 def from_lines(input_format: InputFormat) -> list[TokenizedInput] | None:
-    inputs = input_format.from_lines(LINES)
+    inputs = input_format.from_lines(LINES, str.split)
     return None if inputs is None else [*inputs]
 
 
@@ -56,8 +57,8 @@ def test_plain_text() -> None:
     ]
     assert from_lines(NamedTextsInput("premise", "hypothesis")) is None
     assert from_lines(MarkedSentenceInput("predicates")) is None
-    assert [*DocumentInput().from_lines([Line([]), Line([])])] == []
-    assert [*DocumentInput().from_lines([])] == []
+    assert [*DocumentInput().from_lines([Line([]), Line([])], str.split)] == []
+    assert [*DocumentInput().from_lines([], str.split)] == []
 
 
 @pytest.mark.parametrize(
@@ -81,13 +82,27 @@ def test_plain_text() -> None:
 def test_mappings(values: Values, sentences: list[list[str]], offsets: list[Any]) -> None:
     """Running text is as many inputs as it has sentences, where inputs are sentences."""
     inputs = SentenceInput().split_mapping(values, str.split)
-    assert [one.values for one in inputs] == [{**values, "tokens": own} for own in sentences]
+    assert [one.values for one in inputs] == [{**values, "tokens": tokens} for tokens in sentences]
     assert [one.offsets.get("tokens") for one in inputs] == offsets
     whole = [token for sentence in sentences for token in sentence]
     one = SentenceInput().from_mapping(values, str.split)
     assert one.values == {**values, "tokens": whole}
     assert MarkedSentenceInput("predicates").split_mapping(values, str.split) == [one]
     assert len(DocumentInput().split_mapping(values, str.split)) == 1
+
+
+def test_whole_texts() -> None:
+    """A text is one input, whatever its key and its sentences; every line of a file is one."""
+    whole = TextInput("review")
+    for key in ("review", "text"):
+        one = whole.from_mapping({key: "Good. Very good.", "id": 1}, str.split)
+        assert one.values["review"] == ["Good.", "Very", "good."]
+        assert one.strings == {"review": "Good. Very good."}
+    assert whole.from_mapping({"tokens": ["Good"]}, str.split).strings == {}
+    lines = [one.values["review"] for one in whole.from_lines(LINES, str.split)]
+    assert lines == [[], ["a", "b"], ["c", "d"], [], [], ["e"], []]
+    with pytest.raises(ElmoxError, match="the keys are id, expected review or text or tokens"):
+        whole.from_mapping({"id": 1}, str.split)
 
 
 def test_named_texts() -> None:

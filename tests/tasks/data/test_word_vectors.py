@@ -16,10 +16,10 @@ GLOVE = "the 0.5 -1\nof 2 3e-1\n. . . 1 2\nthe 9 9\n日本 0 0.25\n"
 def test_both_formats(head: str, tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt.gz"
     path.write_bytes(gzip.compress((head + GLOVE).encode()))
-    found = read_word_vectors(path)
-    assert found.words == ("the", "of", ". . .", "日本")  # the first of two counts
+    vectors = read_word_vectors(path)
+    assert vectors.words == ("the", "of", ". . .", "日本")  # the first of two counts
     expected = np.array([[0.5, -1], [2, 0.3], [1, 2], [0, 0.25]], np.float32)
-    assert np.array_equal(found.vectors, expected)
+    assert np.array_equal(vectors.vectors, expected)
     assert read_word_vectors(path, most=2).words == ("the", "of")
 
 

@@ -19,14 +19,14 @@ from elmox.tasks.registry import TASKS
 
 PAIRS = (
     ("A man eats.", "A man is eating.", "entailment"),
-    ("A man eats.", "Nobody eats.", "contradiction"),
+    ("A man eats.", "Nothing eats.", "contradiction"),
     ("A man eats.", "He is old.", "neutral"),
-    ("Nobody eats.", "A man eats.", "contradiction"),
+    ("Nothing eats.", "A man eats.", "contradiction"),
     ("Two dogs run", "Dogs run", "entailment"),
     ("Dogs run", "Two dogs run", "neutral"),
     ("The cat sleeps", "The cat doesn't sleep", "contradiction"),
     ("The cat sleeps", "", "neutral"),
-    ("", "Nobody sleeps", "contradiction"),
+    ("", "Nothing sleeps", "contradiction"),
     ("Stop", "Stop", "entailment"),
 )
 TINY = ["words.dim=8", "words.filters=8", "words.min_count=1", "head.hidden=8"]
@@ -70,11 +70,11 @@ def random_texts(lengths: Sequence[int], width: int, seed: int = 0) -> Embedded:
 def test_files_of_both_kinds(tmp_path: Path) -> None:
     sick = TASK.read(write_sick(tmp_path / "SICK_train.txt"))
     snli = TASK.read(write_snli(tmp_path / "snli_train.jsonl"))
-    assert sick == snli  # without the pair on which nobody agreed
+    assert sick == snli  # without the pair that has no gold label
     assert sick[6] == EntailmentPair(
         ("The", "cat", "sleeps"), ("The", "cat", "does", "n't", "sleep"), "contradiction"
     )
-    assert TASK.sentences(sick[8]) == ((), ("Nobody", "sleeps"))
+    assert TASK.sentences(sick[8]) == ((), ("Nothing", "sleeps"))
     with pytest.raises(ElmoxError, match="no column pair_ID"):
         TASK.read((tmp_path / "snli_train.jsonl").rename(tmp_path / "snli.txt"))
 
@@ -82,48 +82,48 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
 def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_sick(tmp_path / "pairs.txt")
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
-    found = fit_task("nli", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
-    assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
-    code, _, err = run_here(["tag", found.best.model, data], capsys)
+    results = fit_task("nli", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert (results.metric, results.mean) == ("accuracy", {"dev": 100.0})
+    code, _, err = run_here(["tag", results.best.model, data], capsys)
     assert code != 0
     assert f"{data}: nli reads JSON lines (.jsonl) with premise, hypothesis" in err
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.score(data) == {"accuracy": 100.0}
-    asked = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]
-    answers = tag_objects(fitted, asked)
-    assert [own["label"] for own in answers] == [label for _, _, label in PAIRS]
-    lines = "".join(json.dumps(own) + "\n" for own in asked).encode()
-    piped = run_elmox("tag", found.best.model, "-", stdin=lines)
-    told = [json.loads(line)["label"] for line in piped.stdout.splitlines()]
-    assert told == [own["label"] for own in answers], piped.stderr
+    questions = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]
+    predictions = tag_objects(fitted, questions)
+    assert [prediction["label"] for prediction in predictions] == [label for _, _, label in PAIRS]
+    lines = "".join(json.dumps(question) + "\n" for question in questions).encode()
+    piped = run_elmox("tag", results.best.model, "-", stdin=lines)
+    labels = [json.loads(line)["label"] for line in piped.stdout.splitlines()]
+    assert labels == [prediction["label"] for prediction in predictions], piped.stderr
     (bare,) = tag_objects(
         fitted, [{"premise": "", "hypothesis": ""}]
     )  # without a word in all the data
     assert bare["label"] in {label for _, _, label in PAIRS}
-    shown = answers[6]
+    shown = predictions[6]
     assert shown["hypothesis"] == ["The", "cat", "does", "n't", "sleep"]
     assert max(shown["probabilities"], key=shown["probabilities"].get) == "contradiction"
     assert sum(shown["probabilities"].values()) == pytest.approx(1)
 
 
 def test_places_of_elmo_and_labels_unseen(tiny: Path, tmp_path: Path) -> None:
-    """Middle and output are one place; what training never showed is never said."""
+    """Middle and output are one place; labels missing in training are never predicted."""
     train = write_sick(tmp_path / "train.txt", [pair for pair in PAIRS if pair[2] != "neutral"])
     dev = write_sick(tmp_path / "dev.txt")
     scores = []
     for place in ("middle", "output"):
         chosen = recipe(f"elmo.model={tiny}", f"elmo.place={place}", "fit.epochs=1")
         out = tmp_path / place
-        found = fit_task("nli", chosen, train, dev, out, device="cpu", cache=tmp_path)
-        scores.append((found.best.dev, found.best.epochs))
-        fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+        results = fit_task("nli", chosen, train, dev, out, device="cpu", cache=tmp_path)
+        scores.append((results.best.dev, results.best.epochs))
+        fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
         shown = tag_objects(fitted, [{"premise": ["x"] * 1000, "hypothesis": ["y"]}])
         assert list(shown[0]["probabilities"]) == ["entailment", "contradiction"]
     assert scores[0] == scores[1]
     assert 0 < scores[0][0]["accuracy"] <= 70
 
 
-def test_a_batch_changes_no_answer() -> None:
+def test_a_batch_changes_no_prediction() -> None:
     torch.manual_seed(0)
     head = TASK.build_head(
         {"settings": {"hidden": 4}, "labels": ("a", "b", "c")}, Widths(5, output=3)

@@ -88,7 +88,7 @@ def test_recipes_by_name(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "names"}, "there is no task 'names': choose one of pos, ner"),
+        ({"task": "names"}, "there is no task 'names': choose one of classify, pos"),
         ({"dev": "nowhere.txt"}, "nowhere.txt does not exist: give a file of labeled data"),
         ({"settings": {"epochs": 3}}, "setting 'epochs': expected section.key, as in a recipe"),
         ({"settings": {"fit.epochs": 0}}, "fit.epochs is 0, expected at least 1"),

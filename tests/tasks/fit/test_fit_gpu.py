@@ -1,4 +1,4 @@
-"""Fits on a GPU: as on a CPU but for rounding, and what is stored is what was learned."""
+"""Fits on a GPU: as on a CPU except for rounding, and the stored model is the learned one."""
 
 import json
 from pathlib import Path
@@ -60,10 +60,10 @@ def test_an_interrupted_fit_goes_on(finetune: bool, tiny: Path, tmp_path: Path) 
 
 
 @FINETUNE
-def test_what_is_stored_is_what_was_learned(finetune: bool, tiny: Path, tmp_path: Path) -> None:
-    found = fit_names(tiny, tmp_path, "run", "cuda", finetune)
+def test_the_stored_model_is_the_learned_one(finetune: bool, tiny: Path, tmp_path: Path) -> None:
+    results = fit_names(tiny, tmp_path, "run", "cuda", finetune)
     for device in ("cpu", "cuda"):
-        score = TaskPredictor.from_pretrained(found.best.model, device=device).score(
+        score = TaskPredictor.from_pretrained(results.best.model, device=device).score(
             tmp_path / "names.txt"
         )
-        assert score["f1"] == pytest.approx(found.mean["dev"])
+        assert score["f1"] == pytest.approx(results.mean["dev"])

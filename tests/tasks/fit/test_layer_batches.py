@@ -22,19 +22,19 @@ def mask_of(chosen: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_sentences_lie_side_by_side_with_zeros_after_them(dtype: type) -> None:
+def test_sentences_are_padded_with_zeros(dtype: type) -> None:
     layers, chosen = some_layers(dtype), [3, 0, 2]
-    found = LayerBatches(layers, LENGTHS).batch(chosen, mask_of(chosen), CPU)
-    assert found.shape == (3, 3, 7, 4)
-    assert found.dtype == torch.float32
-    for row, own in enumerate(chosen):
-        np.testing.assert_array_equal(found[:, row, : LENGTHS[own]], layers[own])
-        assert not found[:, row, LENGTHS[own] :].any()
+    batch = LayerBatches(layers, LENGTHS).batch(chosen, mask_of(chosen), CPU)
+    assert batch.shape == (3, 3, 7, 4)
+    assert batch.dtype == torch.float32
+    for row, index in enumerate(chosen):
+        np.testing.assert_array_equal(batch[:, row, : LENGTHS[index]], layers[index])
+        assert not batch[:, row, LENGTHS[index] :].any()
 
 
 @pytest.mark.parametrize("words_at_once", [1, 4, 100])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_a_table_gives_the_very_same(
+def test_a_table_gives_identical_batches(
     words_at_once: int, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layer_batches, "_WORDS_AT_ONCE", words_at_once)
@@ -42,28 +42,28 @@ def test_a_table_gives_the_very_same(
     table = LayerTable(layers, LENGTHS, ALL, CPU)
     for chosen in ([3, 0, 2], [1], [4, 4, 3, 1], [2]):
         expected = LayerBatches(layers, LENGTHS).batch(chosen, mask_of(chosen), CPU)
-        found = table.batch(chosen, mask_of(chosen))
-        assert torch.equal(found, expected)
-        assert found.dtype == torch.float32
-        assert found.is_contiguous()
+        batch = table.batch(chosen, mask_of(chosen))
+        assert torch.equal(batch, expected)
+        assert batch.dtype == torch.float32
+        assert batch.is_contiguous()
 
 
 class Counted(list[np.ndarray]):
-    """Layers that know which of them were asked for."""
+    """Layers that record which of them were read."""
 
     def __init__(self, layers: list[np.ndarray]) -> None:
         super().__init__(layers)
-        self.asked: set[int] = set()
+        self.read: set[int] = set()
 
     def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
-        self.asked.add(int(index))
+        self.read.add(int(index))
         return super().__getitem__(index)
 
 
 def test_a_table_of_some_sentences_reads_no_others() -> None:
     layers, chosen = Counted(some_layers()), [4, 1]
     table = LayerTable(layers, LENGTHS, np.array([1, 4]), CPU)
-    assert layers.asked == {0, 1, 4}  # the first, for its shape
+    assert layers.read == {0, 1, 4}  # the first, for its shape
     expected = LayerBatches(layers, LENGTHS).batch(chosen, mask_of(chosen), CPU)
     assert torch.equal(table.batch(chosen, mask_of(chosen)), expected)
 
@@ -75,5 +75,5 @@ def test_on_a_gpu_with_and_without_room(share: float, monkeypatch: pytest.Monkey
     layers, chosen, gpu = some_layers(), [3, 0, 2], torch.device("cuda")
     batches = LayerBatches(layers, LENGTHS)
     assert (batches.table(gpu) is None) == (share == 0)
-    found = batches.batch(chosen, mask_of(chosen), gpu)
-    assert torch.equal(found.cpu(), batches.batch(chosen, mask_of(chosen), CPU))
+    batch = batches.batch(chosen, mask_of(chosen), gpu)
+    assert torch.equal(batch.cpu(), batches.batch(chosen, mask_of(chosen), CPU))

@@ -40,11 +40,11 @@ def fit_names(folder: Path, chosen: TaskRecipe, name: str = "run", **options: An
 @pytest.mark.parametrize("place", ["input", "middle", "both"])
 def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", f"elmo.place={place}")
-    found = fit_names(tmp_path, chosen)
-    assert found.mean == {"dev": 100.0}
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
-    answers = [answer["tags"] for answer in predicted(fitted, WORDS)]
-    assert answers == [[tag for _, tag in sentence] for sentence in NAMES]
+    results = fit_names(tmp_path, chosen)
+    assert results.mean == {"dev": 100.0}
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
+    predictions = [prediction["tags"] for prediction in predicted(fitted, WORDS)]
+    assert predictions == [[tag for _, tag in sentence] for sentence in NAMES]
     assert fitted.score(tmp_path / "names.txt")["f1"] == 100.0
 
 
@@ -57,8 +57,8 @@ def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
     ],
 )
 def test_other_inputs(changes: list[str], tiny: Path, tmp_path: Path) -> None:
-    found = fit_names(tmp_path, recipe(f"elmo.model={tiny}", *changes))
-    assert found.mean["dev"] > 90
+    results = fit_names(tmp_path, recipe(f"elmo.model={tiny}", *changes))
+    assert results.mean["dev"] > 90
 
 
 def test_a_mix_that_learns_faster(tiny: Path, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def fitted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rates(run: Path) -> list[float]:
-    """Of the epochs of a fit."""
+    """Return the learning rates of the epochs of a fit."""
     lines = (run / "seed-0" / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line)["lr"] for line in lines]
 
@@ -126,17 +126,17 @@ def test_rates_halve_or_fall(tmp_path: Path) -> None:
     assert rates(tmp_path / "falling") == pytest.approx([1e-8, 0.75e-8, 0.5e-8, 0.25e-8])
 
 
-def test_a_score_that_was_always_0_is_told(tmp_path: Path) -> None:
+def test_a_score_that_was_always_0_is_reported(tmp_path: Path) -> None:
     bare = write_columns(tmp_path / "bare.txt", [[(word, "O") for word, _ in NAMES[0]]])
     data = write_columns(tmp_path / "names.txt", NAMES)
-    said: list[str] = []
+    log_lines: list[str] = []
     chosen = recipe("elmo.model=none", "fit.epochs=1")
-    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path, "log": said.append}
+    options: dict[str, Any] = {"device": "cpu", "cache": tmp_path, "log": log_lines.append}
     fit_task("ner", chosen, data, bare, tmp_path / "run", **options)
-    assert "f1 stayed at 0, so no best epoch was selected: check the dev labels" in said[-1]
-    said.clear()
-    fit_names(tmp_path, recipe("elmo.model=none"), "other", log=said.append)
-    assert "stayed at 0" not in "".join(said)
+    assert "f1 stayed at 0, so no best epoch was selected: check the dev labels" in log_lines[-1]
+    log_lines.clear()
+    fit_names(tmp_path, recipe("elmo.model=none"), "other", log=log_lines.append)
+    assert "stayed at 0" not in "".join(log_lines)
 
 
 def test_tags_of_words(tmp_path: Path) -> None:
@@ -147,34 +147,34 @@ def test_tags_of_words(tmp_path: Path) -> None:
     ]
     data = write_columns(tmp_path / "tags.txt", sentences)
     chosen = recipe("elmo.model=none")
-    found = fit_task("pos", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
-    assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
+    results = fit_task("pos", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert (results.metric, results.mean) == ("accuracy", {"dev": 100.0})
 
 
 def test_seeds_and_a_test_file(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=2", "fit.seed=5")
-    said: list[str] = []
+    log_lines: list[str] = []
     test = write_columns(tmp_path / "test.txt", NAMES[:3])
-    found = fit_names(tmp_path, chosen, test=test, seeds=3, log=said.append)
-    assert [own.seed for own in found.seeds] == [5, 6, 7]
-    scores = [own.dev["f1"] for own in found.seeds]
-    assert found.mean["dev"] == pytest.approx(np.mean(scores))
-    assert found.deviation["dev"] == pytest.approx(np.std(scores, ddof=1))
-    assert set(found.mean) == {"dev", "test"}
+    results = fit_names(tmp_path, chosen, test=test, seeds=3, log=log_lines.append)
+    assert [run.seed for run in results.seeds] == [5, 6, 7]
+    scores = [run.dev["f1"] for run in results.seeds]
+    assert results.mean["dev"] == pytest.approx(np.mean(scores))
+    assert results.deviation["dev"] == pytest.approx(np.std(scores, ddof=1))
+    assert set(results.mean) == {"dev", "test"}
     stored = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert stored["mean"] == found.mean
-    assert sum("no better" in line or "epoch" in line for line in said) >= 6
+    assert stored["mean"] == results.mean
+    assert sum("no better" in line or "epoch" in line for line in log_lines) >= 6
     alone = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=2", "fit.seed=6"), "alone")
-    assert alone.seeds[0].dev == found.seeds[1].dev  # a seed's result is its own
+    assert alone.seeds[0].dev == results.seeds[1].dev  # a seed's result is its own
 
 
-def test_results_are_of_the_seeds_that_were_asked_for_last(tmp_path: Path) -> None:
+def test_results_are_of_the_seeds_of_the_last_fit(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=1")
     stored = tmp_path / "run" / "results.json"
     three = fit_names(tmp_path, chosen, seeds=3)
     before = stored.read_bytes()
     assert fit_names(tmp_path, chosen).seeds == three.seeds[:1]
-    assert [own["seed"] for own in json.loads(stored.read_text())["seeds"]] == [0]
+    assert [run["seed"] for run in json.loads(stored.read_text())["seeds"]] == [0]
     assert fit_names(tmp_path, chosen, seeds=3) == three  # nothing is fitted again
     assert stored.read_bytes() == before
 
@@ -189,10 +189,10 @@ def test_seeds_that_there_are_not(tmp_path: Path) -> None:
 
 def test_layers_are_computed_once(tiny: Path, tmp_path: Path) -> None:
     chosen = recipe(f"elmo.model={tiny}", "fit.epochs=1")
-    said: list[str] = []
-    fit_names(tmp_path, chosen, "first", log=said.append)
-    fit_names(tmp_path, chosen, "second", log=said.append)
-    layers = [line for line in said if line.startswith("ELMo's layers")]
+    log_lines: list[str] = []
+    fit_names(tmp_path, chosen, "first", log=log_lines.append)
+    fit_names(tmp_path, chosen, "second", log=log_lines.append)
+    layers = [line for line in log_lines if line.startswith("ELMo's layers")]
     how = [line.split(": ")[1].split()[0].rstrip(",") for line in layers]
     assert how == ["computed", "reused", "reused", "reused"]  # dev is the same text
     assert all(" MB in " in line for line in layers)
@@ -201,8 +201,8 @@ def test_layers_are_computed_once(tiny: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("decay", ["false", "true"])
 def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> None:
-    own = ["fit.epochs=4", "fit.patience=9", f"fit.decay={decay}"]
-    chosen = task_recipe(None, [*SMALL, f"elmo.model={tiny}", *own])
+    changes = ["fit.epochs=4", "fit.patience=9", f"fit.decay={decay}"]
+    chosen = task_recipe(None, [*SMALL, f"elmo.model={tiny}", *changes])
     whole = fit_names(tmp_path, chosen, "whole")
 
     def interrupt(message: str) -> None:
@@ -211,9 +211,9 @@ def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> N
 
     with pytest.raises(KeyboardInterrupt):
         fit_names(tmp_path, chosen, "halves", log=interrupt)
-    said: list[str] = []
-    halves = fit_names(tmp_path, chosen, "halves", log=said.append)
-    assert "continuing after epoch 2" in said
+    log_lines: list[str] = []
+    halves = fit_names(tmp_path, chosen, "halves", log=log_lines.append)
+    assert "continuing after epoch 2" in log_lines
     assert halves.mean == whole.mean
     metrics = [
         [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
@@ -233,9 +233,9 @@ def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
     job = json.loads(path.read_text())
     del job["model"]["recipe"]["fit"]["decay"], job["model"]["recipe"]["elmo"]["mix_rate"]
     path.write_text(json.dumps(job))
-    said: list[str] = []
-    fit_names(tmp_path, chosen, log=said.append)
-    assert "continuing after epoch 1" in said
+    log_lines: list[str] = []
+    fit_names(tmp_path, chosen, log=log_lines.append)
+    assert "continuing after epoch 1" in log_lines
 
 
 def test_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
@@ -277,29 +277,29 @@ def test_the_folder_of_a_fit_is_not_its_model(tmp_path: Path) -> None:
 def test_the_wrong_bilm_is_refused(tiny: Path, tmp_path: Path) -> None:
     from checkpoints import random_options, write_ai2
 
-    found = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
+    results = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
     (tmp_path / "other").mkdir()
     other = write_ai2(tmp_path / "other", random_options(), np.random.default_rng(1))
     with pytest.raises(ElmoxError, match="fitted with another biLM"):
-        TaskPredictor.from_pretrained(found.best.model, elmo=other, device="cpu")
+        TaskPredictor.from_pretrained(results.best.model, elmo=other, device="cpu")
 
 
 def test_any_sentence_can_be_tagged(tiny: Path, tmp_path: Path) -> None:
     results = fit_names(tmp_path, recipe(f"elmo.model={tiny}", "fit.epochs=1"))
     fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["word"] * 1000, [""]]
-    found = predicted(fitted, sentences)
-    assert [len(answer["tags"]) for answer in found] == [1, 0, 2, 1000, 1]
+    predictions = predicted(fitted, sentences)
+    assert [len(prediction["tags"]) for prediction in predictions] == [1, 0, 2, 1000, 1]
     assert predicted(fitted, []) == []
     assert tag_objects(fitted, [{"text": "x", "id": 7}, {"text": " ", "id": 8}]) == [
-        {"id": 7, **found[0], "offsets": [[0, 1]]},
+        {"id": 7, **predictions[0], "offsets": [[0, 1]]},
         {"id": 8, "tokens": [], "tags": [], "spans": [], "offsets": []},
     ]
-    assert tag_objects(fitted, [{"tokens": []}]) == [found[1]]
+    assert tag_objects(fitted, [{"tokens": []}]) == [predictions[1]]
     with pytest.raises(ElmoxError, match="the keys are sentence, expected text or tokens"):
         tag_objects(fitted, [{"sentence": "x"}])
     alone = [predicted(fitted, [sentence])[0] for sentence in sentences]
-    assert alone == found
+    assert alone == predictions
 
 
 @pytest.mark.parametrize(
@@ -355,30 +355,30 @@ def test_equal_sentences_share_their_layers(tiny: Path, tmp_path: Path) -> None:
     data = write_columns(tmp_path / "names.txt", [NAMES[1], *NAMES, NAMES[0]])
     chosen = recipe(f"elmo.model={tiny}")
     cache = tmp_path / "cache"
-    found = fit_task("ner", chosen, data, data, tmp_path / "run", device="cpu", cache=cache)
+    results = fit_task("ner", chosen, data, data, tmp_path / "run", device="cpu", cache=cache)
     (stored,) = cache.iterdir()
     with open_vectors(stored) as vectors:
         assert len(vectors) == len(NAMES)
-    assert found.mean["dev"] == 100.0
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    assert results.mean["dev"] == 100.0
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     first, second = predicted(fitted, [WORDS[0], WORDS[1], WORDS[0]])[::2]
     assert first == second
     assert first["tags"] == [tag for _, tag in NAMES[0]]
 
 
-def test_static_vectors_know_words_that_training_had_not(tmp_path: Path) -> None:
-    """Vectors that say what a word is, and nothing else goes in: new names are names too."""
+def test_static_vectors_cover_words_missing_in_training(tmp_path: Path) -> None:
+    """Static vectors that mark names are the only input: new names are recognized too."""
     lines = [f"{word} {tag != 'O':d} {tag.endswith('LOC'):d}" for s in NAMES for word, tag in s]
     new = ["zoe 1 0", "Rome 1 1", "walks 0 0"]
     (tmp_path / "vectors.txt").write_text("\n".join([*lines, *new]) + "\n")
     chosen = recipe(
         "elmo.model=none", "words.dim=0", "words.filters=0", f"words.vectors={tmp_path}/vectors.txt"
     )
-    found = fit_names(tmp_path, chosen)
-    assert found.mean["dev"] > 80
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
-    (answer,) = predicted(fitted, [["Zoe", "walks", "Rome"]])  # Zoe is zoe in small letters
-    assert [tag != "O" for tag in answer["tags"]] == [True, False, True]
+    results = fit_names(tmp_path, chosen)
+    assert results.mean["dev"] > 80
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
+    (prediction,) = predicted(fitted, [["Zoe", "walks", "Rome"]])  # Zoe is zoe in small letters
+    assert [tag != "O" for tag in prediction["tags"]] == [True, False, True]
     with pytest.raises(ElmoxError, match="does not exist"):
         fit_names(tmp_path, recipe("elmo.model=none", "words.vectors=nowhere.txt"), "other")
 
@@ -390,9 +390,9 @@ def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
     fit_names(tmp_path, chosen)
     moved = vectors.rename(tmp_path / "moved.txt")  # the same, elsewhere
     elsewhere = recipe("elmo.model=none", f"words.vectors={moved}", "fit.epochs=1")
-    said: list[str] = []
-    fit_names(tmp_path, elsewhere, log=said.append)
-    assert "continuing after epoch 1" in said
+    log_lines: list[str] = []
+    fit_names(tmp_path, elsewhere, log=log_lines.append)
+    assert "continuing after epoch 1" in log_lines
     moved.write_text("London 0 1\nAda 1 0\n")
     with pytest.raises(ElmoxError, match=r"other settings or other data \(.*other static\)"):
         fit_names(tmp_path, elsewhere)
@@ -401,8 +401,8 @@ def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
 def test_spans_without_a_label(tmp_path: Path) -> None:
     data = write_columns(tmp_path / "bare.txt", [[("a", "B"), ("b", "I"), ("c", "O")]] * 3)
     chosen = recipe("elmo.model=none")
-    found = fit_task("chunk", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
-    assert found.mean["dev"] == 100.0
+    results = fit_task("chunk", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert results.mean["dev"] == 100.0
 
 
 def test_small_data_is_read_several_times_an_epoch(tmp_path: Path) -> None:
@@ -413,8 +413,8 @@ def test_small_data_is_read_several_times_an_epoch(tmp_path: Path) -> None:
     for updates in (1, 40):
         chosen = task_recipe(None, [*settings, f"fit.least_updates={updates}"])
         out = tmp_path / str(updates)
-        found = fit_task("ner", chosen, data, data, out, device="cpu", cache=tmp_path)
-        scores.append(found.mean["dev"])
+        results = fit_task("ner", chosen, data, data, out, device="cpu", cache=tmp_path)
+        scores.append(results.mean["dev"])
     assert scores[0] < scores[1] == 100.0
 
 
@@ -424,9 +424,9 @@ def test_a_kill_between_two_names_loses_nothing(tmp_path: Path) -> None:
     whole = fit_names(tmp_path, chosen)
     folder = tmp_path / "run" / "seed-0"
     (folder / "progress").rename(folder / ".progress.old-00aabbcc")
-    said: list[str] = []
-    again = fit_names(tmp_path, chosen, log=said.append)
-    assert "continuing after epoch 2" in said
+    log_lines: list[str] = []
+    again = fit_names(tmp_path, chosen, log=log_lines.append)
+    assert "continuing after epoch 2" in log_lines
     assert again.mean == whole.mean
 
 
@@ -468,9 +468,9 @@ def test_two_at_once_share_the_layers(tiny: Path, tmp_path: Path) -> None:
     elmos = [Elmo.from_pretrained(tiny, device="cpu") for _ in range(3)]
     path = layers_path(elmos[0], WORDS, tmp_path / "cache")
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda elmo: stored_layers(elmo, WORDS, path), elmos))
-    assert [len(own) for own in found] == [len(WORDS)] * 3
-    assert [own.name for own in (tmp_path / "cache").iterdir()] == [path.name]
+        stored = list(pool.map(lambda elmo: stored_layers(elmo, WORDS, path), elmos))
+    assert [len(vectors) for vectors in stored] == [len(WORDS)] * 3
+    assert [folder.name for folder in (tmp_path / "cache").iterdir()] == [path.name]
     with pytest.raises(ElmoxError, match="has 10 entries, expected 9: delete"):
         stored_layers(elmos[0], WORDS[1:], path)
     (path / "meta.json").unlink()
@@ -482,26 +482,26 @@ def test_a_moved_model_finds_its_bilm(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tiny.parent)
-    found = fit_names(tmp_path, recipe(f"elmo.model={tiny.name}", "fit.epochs=1"))
+    results = fit_names(tmp_path, recipe(f"elmo.model={tiny.name}", "fit.epochs=1"))
     monkeypatch.chdir(tmp_path)
-    model = Path(found.best.model).rename(tmp_path / "moved")
+    model = Path(results.best.model).rename(tmp_path / "moved")
     assert len(predicted(TaskPredictor.from_pretrained(model, device="cpu"), [["Ada"]])) == 1
 
 
 @pytest.mark.parametrize("question", [{"tokens": [1]}, {"tokens": None}, {"text": 5}])
 def test_questions_that_are_no_text(question: dict[str, Any], tmp_path: Path) -> None:
-    found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    results = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match=r"(tokens|text) is .*, expected a text or a list"):
-        tag_objects(TaskPredictor.from_pretrained(found.best.model, device="cpu"), [question])
+        tag_objects(TaskPredictor.from_pretrained(results.best.model, device="cpu"), [question])
 
 
 def test_what_cannot_be_used(tmp_path: Path) -> None:
-    found = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    results = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match="fitted without ELMo"):
-        TaskPredictor.from_pretrained(found.best.model, elmo="some-model", device="cpu")
+        TaskPredictor.from_pretrained(results.best.model, elmo="some-model", device="cpu")
     for device in ("nowhere", "meta"):
         with pytest.raises(ElmoxError, match=f"device='{device}'"):
-            TaskPredictor.from_pretrained(found.best.model, device=device)
+            TaskPredictor.from_pretrained(results.best.model, device=device)
 
 
 def test_what_others_have_written_stays(tmp_path: Path) -> None:

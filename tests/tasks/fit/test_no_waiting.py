@@ -1,7 +1,7 @@
-"""A training step never makes the host wait for a GPU, but for the one question of coreference.
+"""A training step never makes the host wait for a GPU, except once per document in coreference.
 
-Without a GPU this shows on torch's meta device: its tensors have shapes and no values, so whoever
-asks for one gets an error. With a GPU torch itself tells of each wait.
+Without a GPU this shows on torch's meta device: its tensors have shapes and no values, so reading
+one raises. With a GPU torch itself warns about each wait.
 """
 
 import warnings
@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmox.io.conllu import TreebankSentence
 from elmox.io.transfer import to_device
+from elmox.tasks.classify.network import LabeledText
 from elmox.tasks.coref import mentions
 from elmox.tasks.coref.documents import Document
 from elmox.tasks.data.batches import TaskData, distinct_sentences
@@ -44,7 +45,7 @@ TAGGED = [
     TaggedSentence(("x",), ("O",)),
 ]
 ROLES = (Argument("ARG0", 0, 1), Argument("V", 1, 2), Argument("ARG1", 2, 4))
-ASKED = [
+SQUAD_QUESTIONS = [
     Question(
         "a", "Ada lived in London.", "Where?", (Answer("London", 13), Answer("in London", 10))
     ),
@@ -52,6 +53,7 @@ ASKED = [
     Question("c", "He ran.", "Why?", (), is_impossible=True),
 ]
 EXAMPLES: dict[str, list[Any]] = {
+    "classify": [LabeledText((("a", "b"),), "x"), LabeledText(((),), "y")],
     "pos": TAGGED,
     "ner": TAGGED,
     "chunk": TAGGED,
@@ -61,15 +63,15 @@ EXAMPLES: dict[str, list[Any]] = {
         RoleSentence("c", ("He", "fell"), (), (Proposition(1, "", "", ROLES[:2]),)),
     ],
     "parse": [
-        TreebankSentence(own, own, own, own, own, heads, own, (), 1)
-        for own, heads in ((("the", "cat", "slept"), (2, 3, 0)), (("Stop",), (0,)))
+        TreebankSentence(words, words, words, words, words, heads, words, (), 1)
+        for words, heads in ((("the", "cat", "slept"), (2, 3, 0)), (("Stop",), (0,)))
     ],
     "nli": [
         EntailmentPair(("a", "b"), ("c",), "neutral"),
         EntailmentPair((), ("d",), "entailment"),
     ],
     "sst": [Opinion(("very", "good"), 4), Opinion(("bad",), 1)],
-    "qa": tokenized_questions(ASKED),
+    "qa": tokenized_questions(SQUAD_QUESTIONS),
     "coref": [
         Document(
             (("Ada", "saw", "the", "old", "king"), ("She", "liked", "him")),
@@ -87,9 +89,9 @@ OTHERS = {
     "qa": ["head.no_answer=true"],
     "coref": ["head.feed_forward=[4, 4]", "head.feature_dim=3", "head.max_width=3"],
 }
-# Which spans cross no better one takes some rounds, how many depends on the scores: the host has to
-# ask once for every document whether they were enough.
-QUESTIONS = {"coref": len(EXAMPLES["coref"])}
+# Selecting spans that do not cross takes a number of rounds that depends on the scores: the host
+# checks once per document whether they were enough.
+NUM_WAITS = {"coref": len(EXAMPLES["coref"])}
 
 Step = Callable[[], None]
 
@@ -104,7 +106,7 @@ def training_step(name: str, place: str, device: torch.device) -> Step:
     sentences = distinct_sentences(task, examples)
     if place != "none":
         used = ElmoUsed(ElmoShape(3, 5), "")
-        layers = [np.ones((3, len(own), 5), np.float16) for own in sentences]
+        layers = [np.ones((3, len(sentence), 5), np.float16) for sentence in sentences]
     config = asdict(task.configure(examples, task.parse_settings(recipe.head)))
     description = ModelDescription(name, recipe, config, used)
     model = TaskModel(description, Words(frequent_words(sentences, 1))).to(device).train()
@@ -124,10 +126,10 @@ class Copies(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         if func in (torch.tensor, torch.as_tensor, Tensor.new_tensor):
-            assert found.device.type == "cpu", f"{func} waits: give to_device an array"
-        return found
+            assert result.device.type == "cpu", f"{func} waits: give to_device an array"
+        return result
 
 
 class Masks(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -138,9 +140,9 @@ class Masks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name, on_meta = func.overloadpacket.__name__, args and is_on(args[0], "meta")
         if name in ("index", "index_put", "index_put_", "_index_put_impl_") and on_meta:
-            for own in args[1]:
-                assert own is None or own.dtype != torch.bool, f"{name} waits: by a mask"
-                assert not is_on(own, "cpu"), f"{name} waits: by places on the CPU"
+            for index in args[1]:
+                assert index is None or index.dtype != torch.bool, f"{name} waits: by a mask"
+                assert not is_on(index, "cpu"), f"{name} waits: by indices on the CPU"
         options = kwargs or {}
         sent = name == "_to_copy" and options.get("device") == META and is_on(args[0], "cpu")
         if sent or (name == "copy_" and on_meta and is_on(args[1], "cpu")):
@@ -154,8 +156,8 @@ def watched() -> Iterator[None]:
         yield
 
 
-def is_on(own: Any, device: str) -> bool:
-    return isinstance(own, Tensor) and own.device.type == device
+def is_on(value: Any, device: str) -> bool:
+    return isinstance(value, Tensor) and value.device.type == device
 
 
 def is_called_by(function: Any) -> bool:
@@ -166,18 +168,18 @@ def is_called_by(function: Any) -> bool:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Questions that were put to the meta device, and answered in its place."""
-    found = []
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the tasks whose waits were replaced, because the meta device has no values."""
+    waits = []
 
     def without_rivals(there: Tensor, rivals: Tensor) -> tuple[Tensor, int]:
-        found.append("coref")
+        waits.append("coref")
         return there, there.numel()
 
     monkeypatch.setattr(mentions, "_without_rivals", without_rivals)
-    # Autocast knows no meta device.
+    # Autocast does not support the meta device.
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
-    return found
+    return waits
 
 
 def test_there_are_examples_of_every_task() -> None:
@@ -186,11 +188,11 @@ def test_there_are_examples_of_every_task() -> None:
 
 @pytest.mark.parametrize("place", ["none", "input", "middle", "both"])
 @pytest.mark.parametrize("name", TASKS)
-def test_a_step_asks_nothing(name: str, place: str, asked: list[str]) -> None:
+def test_a_step_does_not_wait(name: str, place: str, waits: list[str]) -> None:
     step = training_step(name, place, META)
     with watched():
         step()
-    assert asked == [name] * QUESTIONS.get(name, 0)
+    assert waits == [name] * NUM_WAITS.get(name, 0)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +237,8 @@ def test_a_step_on_a_gpu_waits_for_nothing(name: str, place: str) -> None:
             step()
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    waits = [own for own in caught if "synchronizing CUDA operation" in str(own.message)]
-    places = [f"{own.filename}:{own.lineno}" for own in waits]
-    assert len(places) == QUESTIONS.get(name, 0), places
+    waits = [
+        warning for warning in caught if "synchronizing CUDA operation" in str(warning.message)
+    ]
+    places = [f"{warning.filename}:{warning.lineno}" for warning in waits]
+    assert len(places) == NUM_WAITS.get(name, 0), places

@@ -21,6 +21,6 @@ def test_the_host_is_a_few_updates_ahead() -> None:
         done.append(cuda.Event())
         done[-1].record()
         pace.updated()
-        assert all(own.query() for own in done[:-UPDATES_AHEAD])
+        assert all(event.query() for event in done[:-UPDATES_AHEAD])
         assert not done[-1].query()
     torch.cuda.synchronize()

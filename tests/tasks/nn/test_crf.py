@@ -37,9 +37,9 @@ def random_case(seed: int, lengths: list[int], num_tags: int, share: float) -> C
     tags = rng.integers(num_tags, size=mask.shape)
     starts, ends = rng.random((2, num_tags)) < share
     pairs = rng.random((num_tags, num_tags)) < share
-    for own, length in zip(tags, lengths, strict=True):
-        starts[own[0]] = ends[own[length - 1]] = True
-        pairs[own[: length - 1], own[1:length]] = True
+    for path, length in zip(tags, lengths, strict=True):
+        starts[path[0]] = ends[path[length - 1]] = True
+        pairs[path[: length - 1], path[1:length]] = True
     crf = Crf(num_tags, starts, ends, torch.from_numpy(pairs)).double()
     for parameter in crf.parameters():
         parameter.data = torch.from_numpy(rng.normal(size=parameter.shape))
@@ -58,7 +58,9 @@ cases = st.builds(
 
 def allowed_paths(crf: Crf, length: int) -> Tensor:
     """All of them, one by one: (N, T)."""
-    starts, ends, pairs = (own.tolist() for own in (crf.may_start, crf.may_end, crf.may_follow))
+    starts, ends, pairs = (
+        allowed.tolist() for allowed in (crf.may_start, crf.may_end, crf.may_follow)
+    )
     paths = [
         path
         for path in product(range(len(starts)), repeat=length)
@@ -91,19 +93,19 @@ def value_and_gradients(case: Case, loss: Callable[[], Tensor]) -> list[Tensor]:
 @settings(max_examples=40, deadline=None)
 @given(cases)
 def test_loss_and_gradients_are_those_over_all_paths(case: Case) -> None:
-    found = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
+    actual = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
     expected = value_and_gradients(case, lambda: brute_loss(case))
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
-    assert found[0].shape == ()
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+    assert actual[0].shape == ()
 
 
 @settings(max_examples=40, deadline=None)
 @given(cases)
 def test_decoded_is_the_best_allowed_path(case: Case) -> None:
-    found = case.crf.decode(case.scores, case.mask)
-    for own, scores, length in zip(found, case.scores, case.lengths, strict=True):
+    decoded = case.crf.decode(case.scores, case.mask)
+    for path, scores, length in zip(decoded, case.scores, case.lengths, strict=True):
         paths = allowed_paths(case.crf, length)
-        assert own == paths[path_scores(case.crf, scores, paths).argmax()].tolist()
+        assert path == paths[path_scores(case.crf, scores, paths).argmax()].tolist()
 
 
 @pytest.mark.parametrize("lengths", [[5], [1, 1], [7, 1, 4, 7, 2]])
@@ -125,12 +127,12 @@ def test_padding_does_not_matter_whatever_is_in_it() -> None:
     tags = case.tags.masked_fill(~case.mask, -100)
     loss = case.crf(scores, tags, case.mask)
     alone = [
-        (row[:length].unsqueeze(0), own[:length].unsqueeze(0), torch.ones(1, length).bool())
-        for row, own, length in zip(scores, tags, case.lengths, strict=True)
+        (row[:length].unsqueeze(0), row_tags[:length].unsqueeze(0), torch.ones(1, length).bool())
+        for row, row_tags, length in zip(scores, tags, case.lengths, strict=True)
     ]
     torch.testing.assert_close(loss, torch.stack([case.crf(*one) for one in alone]).mean())
     gradients = torch.autograd.grad(loss, [scores, *case.crf.parameters()])
-    assert all(bool(own.isfinite().all()) for own in gradients)
+    assert all(bool(gradient.isfinite().all()) for gradient in gradients)
     assert not gradients[0][~case.mask].any()
     decoded = case.crf.decode(scores, case.mask)
     assert decoded == [case.crf.decode(row, mask)[0] for row, _, mask in alone]
@@ -143,10 +145,10 @@ def test_float32_whatever_the_scores_are_also_inside_autocast(low: torch.dtype) 
     crf, scores = case.crf.float(), case.scores.detach().to(low)
     expected = crf(scores.float(), case.tags, case.mask)
     with torch.autocast("cpu", torch.bfloat16):
-        found = crf(scores, case.tags, case.mask)
+        loss = crf(scores, case.tags, case.mask)
         decoded = crf.decode(scores, case.mask)
-    assert found.dtype == torch.float32
-    assert found == expected
+    assert loss.dtype == torch.float32
+    assert loss == expected
     assert decoded == crf.decode(scores.float(), case.mask)
 
 
@@ -156,10 +158,13 @@ def test_a_thousand_words() -> None:
     expected = case.crf(scores, case.tags, case.mask)
     decoded = case.crf.decode(scores, case.mask)
     single = case.crf.float()
-    found = single(scores.float().requires_grad_(), case.tags, case.mask)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
-    found.backward()
-    assert all(own.grad is not None and own.grad.isfinite().all() for own in single.parameters())
+    loss = single(scores.float().requires_grad_(), case.tags, case.mask)
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
+    loss.backward()
+    assert all(
+        parameter.grad is not None and parameter.grad.isfinite().all()
+        for parameter in single.parameters()
+    )
     assert single.decode(scores.float(), case.mask) == decoded
 
 
@@ -204,8 +209,8 @@ def test_more_tags_than_kernels_are_for(monkeypatch: pytest.MonkeyPatch) -> None
     expected = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
     decoded = case.crf.decode(case.scores, case.mask)
     monkeypatch.setattr(dispatch, "why_not_triton", lambda like: None)
-    found = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    actual = value_and_gradients(case, lambda: case.crf(case.scores, case.tags, case.mask))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
     assert case.crf.decode(case.scores, case.mask) == decoded
 
 

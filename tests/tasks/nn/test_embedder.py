@@ -27,8 +27,8 @@ def embedded(layers: Tensor, recipe: ElmoRecipe) -> Tensor:
         spelling=nothing,
         layers=layers * mask[..., None],
     )
-    found: Tensor = embedder(texts).input
-    return found
+    vectors: Tensor = embedder(texts).input
+    return vectors
 
 
 def test_a_layer_of_large_numbers_is_not_all_of_a_normed_mix() -> None:
@@ -42,6 +42,6 @@ def test_a_layer_of_large_numbers_is_not_all_of_a_normed_mix() -> None:
 
 def test_one_layer_is_normed_word_by_word() -> None:
     layers = 5 + 3 * torch.randn(3, 2, 2, 8, generator=torch.Generator().manual_seed(1))
-    found = embedded(layers, ElmoRecipe(layers=1, dropout=0.0, layer_norm=True))[0]
-    torch.testing.assert_close(found.mean(-1), torch.zeros(2), atol=1e-5, rtol=0)
-    torch.testing.assert_close(found.var(-1, correction=0), torch.ones(2), atol=1e-3, rtol=0)
+    vectors = embedded(layers, ElmoRecipe(layers=1, dropout=0.0, layer_norm=True))[0]
+    torch.testing.assert_close(vectors.mean(-1), torch.zeros(2), atol=1e-5, rtol=0)
+    torch.testing.assert_close(vectors.var(-1, correction=0), torch.ones(2), atol=1e-3, rtol=0)

@@ -22,7 +22,7 @@ def plain(layer: HighwayLstm, row: Tensor, backward: bool, mask: Tensor | None =
     for word in reversed(row) if backward else row:
         *gates, past = (layer.weight @ word).chunk(6)
         parts = zip(gates, (layer.recurrent @ hidden + layer.bias).chunk(5), strict=True)
-        i, f, o, r, candidate = (own + recurrent for own, recurrent in parts)
+        i, f, o, r, candidate = (gate + recurrent for gate, recurrent in parts)
         cell = i.sigmoid() * candidate.tanh() + f.sigmoid() * cell
         hidden = r.sigmoid() * o.sigmoid() * cell.tanh() + (1 - r.sigmoid()) * past
         hidden = hidden if mask is None else hidden * mask
@@ -35,8 +35,8 @@ def read(layer: HighwayLstm, rows: list[Tensor]) -> list[Tensor]:
     packing = Packing.of(np.array([len(row) for row in rows]))
     where = zip(packing.rows, packing.steps, strict=True)
     packed = torch.stack([rows[row][step] for row, step in where])
-    found = layer(packed, packing.on(CPU))
-    return [found[torch.from_numpy(packing.rows == row)] for row in range(len(rows))]
+    outputs = layer(packed, packing.on(CPU))
+    return [outputs[torch.from_numpy(packing.rows == row)] for row in range(len(rows))]
 
 
 def random_rows(lengths: list[int], width: int, dtype: torch.dtype) -> list[Tensor]:
@@ -56,14 +56,14 @@ def random_layer(width: int, num_cells: int, backward: bool, dropout: float = 0.
 def test_the_equations(lengths: list[int], width: int, num_cells: int, backward: bool) -> None:
     layer = random_layer(width, num_cells, backward).double()
     rows = [row.requires_grad_() for row in random_rows(lengths, width, torch.float64)]
-    wanted = [plain(layer, row, backward) for row in rows]
-    found = read(layer, rows)
+    expected = [plain(layer, row, backward) for row in rows]
+    actual = read(layer, rows)
     leaves = [*rows, *layer.parameters()]
     gradients = []
-    for outputs in (wanted, found):
-        scaled = [own.sin() * (k + 1) for k, own in enumerate(outputs)]
+    for outputs in (expected, actual):
+        scaled = [output.sin() * (k + 1) for k, output in enumerate(outputs)]
         gradients.append(torch.autograd.grad(torch.cat(scaled).sum(), leaves))
-    for one, other in zip(wanted, found, strict=True):
+    for one, other in zip(expected, actual, strict=True):
         torch.testing.assert_close(one, other)
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
@@ -72,28 +72,31 @@ def test_the_equations(lengths: list[int], width: int, num_cells: int, backward:
 def test_in_float32() -> None:
     layer = random_layer(6, 8, backward=True)
     rows = random_rows([7, 3, 3, 1], 6, torch.float32)
-    for row, found in zip(rows, read(layer, rows), strict=True):
-        torch.testing.assert_close(plain(layer, row, True), found, atol=1e-6, rtol=1e-5)
+    for row, output in zip(rows, read(layer, rows), strict=True):
+        torch.testing.assert_close(plain(layer, row, True), output, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_one_mask_for_all_steps(backward: bool) -> None:
     layer = random_layer(4, 6, backward, dropout=0.5).double()
     rows = [row.requires_grad_() for row in random_rows([5, 4, 2], 4, torch.float64)]
-    found = read(layer, rows)
-    masks = [2.0 * (own.detach() != 0).all(0) for own in found]
-    wanted = [plain(layer, row, backward, m) for row, m in zip(rows, masks, strict=True)]
+    actual = read(layer, rows)
+    masks = [2.0 * (output.detach() != 0).all(0) for output in actual]
+    expected = [plain(layer, row, backward, m) for row, m in zip(rows, masks, strict=True)]
     assert len({tuple(mask.tolist()) for mask in masks}) > 1
     leaves = [*rows, *layer.parameters()]
-    for one, other in zip(wanted, found, strict=True):
+    for one, other in zip(expected, actual, strict=True):
         torch.testing.assert_close(one, other)
     for one, other in zip(
-        *(torch.autograd.grad(torch.cat(own).pow(2).sum(), leaves) for own in (wanted, found)),
+        *(
+            torch.autograd.grad(torch.cat(outputs).pow(2).sum(), leaves)
+            for outputs in (expected, actual)
+        ),
         strict=True,
     ):
         torch.testing.assert_close(one, other)
     again = read(layer.eval(), rows)
-    assert all((own != 0).all() for own in again)
+    assert all((output != 0).all() for output in again)
 
 
 def test_weights_are_drawn_orthonormal() -> None:

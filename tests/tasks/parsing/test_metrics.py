@@ -1,4 +1,4 @@
-"""UAS and LAS: which words count, and what of a relation."""
+"""UAS and LAS: words and parts of relations that count."""
 
 import pytest
 
@@ -20,12 +20,12 @@ GOLD = sentence(
 
 
 def test_what_is_right() -> None:
-    # Word 1 is right but for the subtype, word 2 has a wrong relation, word 3 a wrong head (then
+    # Word 1 is right except for the subtype, word 2 has a wrong relation, word 3 a wrong head (then
     # its relation does not matter), word 4 is right: heads 3 of 4, with relations 2 of 4.
     heads, deprels = (3, 3, 1, 3), ("nsubj", "cop", "root", "punct")
-    found = score_parse(GOLD, heads, deprels)
-    assert found == ParseScore(num_words=4, correct_heads=3, correct_relations=2)
-    assert (found.uas, found.las) == (75.0, 50.0)
+    score = score_parse(GOLD, heads, deprels)
+    assert score == ParseScore(num_words=4, correct_heads=3, correct_relations=2)
+    assert (score.uas, score.las) == (75.0, 50.0)
     whole = score_parse(GOLD, heads, deprels, whole_relations=True)
     assert (whole.uas, whole.las) == (75.0, 25.0)
     skipping = score_parse(GOLD, heads, deprels, skip_punctuation=True)
@@ -34,11 +34,13 @@ def test_what_is_right() -> None:
     assert both == ParseScore(3, 2, 0)
 
 
-@pytest.mark.parametrize("said", ["nsubj", "nsubj:pass", "nsubj:outer"])
-def test_subtypes_are_cut_off_on_both_sides(said: str) -> None:
+@pytest.mark.parametrize("deprel", ["nsubj", "nsubj:pass", "nsubj:outer"])
+def test_subtypes_are_cut_off_on_both_sides(deprel: str) -> None:
     one = sentence(("NOUN", 0, "nsubj:pass"))
-    assert score_parse(one, [0], [said]).las == 100.0
-    assert score_parse(one, [0], [said], whole_relations=True).las == 100.0 * (said == "nsubj:pass")
+    assert score_parse(one, [0], [deprel]).las == 100.0
+    assert score_parse(one, [0], [deprel], whole_relations=True).las == 100.0 * (
+        deprel == "nsubj:pass"
+    )
     assert score_parse(one, [0], ["nsub"]).las == 0.0
 
 
@@ -46,26 +48,26 @@ def test_sentences_count_by_their_words() -> None:
     short = sentence(("VERB", 0, "root"))
     gold = [GOLD, short, sentence()]
     parses = [(GOLD.heads, GOLD.deprels), ((0,), ("dep",)), ((), ())]
-    found = score_parses(gold, parses)
-    assert found == ParseScore(5, 5, 4)
-    assert (found.uas, found.las) == (100.0, 80.0)
+    score = score_parses(gold, parses)
+    assert score == ParseScore(5, 5, 4)
+    assert (score.uas, score.las) == (100.0, 80.0)
     assert score_parses(gold, parses, skip_punctuation=True) == ParseScore(4, 4, 3)
     assert score_parses(gold, parses, whole_relations=True) == ParseScore(5, 5, 4)
 
 
 def test_nothing_to_score() -> None:
     only_punctuation = sentence(("PUNCT", 0, "root"))
-    for found in (
+    for score in (
         score_parses([], []),
         score_parse(sentence(), [], []),
         score_parse(only_punctuation, [0], ["root"], skip_punctuation=True),
     ):
-        assert (found.num_words, found.uas, found.las) == (0, 0.0, 0.0)
+        assert (score.num_words, score.uas, score.las) == (0, 0.0, 0.0)
 
 
 def test_all_wrong() -> None:
-    found = score_parse(GOLD, (0, 0, 1, 0), GOLD.deprels)
-    assert (found.num_words, found.uas, found.las) == (4, 0.0, 0.0)
+    score = score_parse(GOLD, (0, 0, 1, 0), GOLD.deprels)
+    assert (score.num_words, score.uas, score.las) == (4, 0.0, 0.0)
 
 
 def test_what_does_not_fit_together_is_refused() -> None:

@@ -33,9 +33,9 @@ def all_trees(num_words: int) -> NDArray[np.int64]:
 
 
 def totals(scores: NDArray[np.floating], trees: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of each tree (N, T): (N,)."""
-    found: NDArray[np.float64] = scores[np.arange(len(scores)), trees].astype(np.float64).sum(1)
-    return found
+    """Return the total score of each tree (N, T): (N,)."""
+    sums: NDArray[np.float64] = scores[np.arange(len(scores)), trees].astype(np.float64).sum(1)
+    return sums
 
 
 def in_tree(heads: NDArray[np.int64]) -> bool:
@@ -64,9 +64,9 @@ def test_trees_are_all_there() -> None:
 @settings(max_examples=300, deadline=None)
 @given(score_tables())
 def test_none_is_better_of_all_trees(scores: NDArray[np.float64]) -> None:
-    found = best_tree(scores)
-    assert found.tolist() in all_trees(len(scores)).tolist()
-    assert totals(scores, found[None])[0] == totals(scores, all_trees(len(scores))).max()
+    heads = best_tree(scores)
+    assert heads.tolist() in all_trees(len(scores)).tolist()
+    assert totals(scores, heads[None])[0] == totals(scores, all_trees(len(scores))).max()
 
 
 @settings(max_examples=100, deadline=None)
@@ -77,8 +77,8 @@ def test_of_any_numbers(seed: int, of_root: float) -> None:
     scores = rng.normal(size=(5, 6)).astype(np.float32)
     scores[:, ROOT] += np.float32(of_root)
     every = all_trees(5)
-    found = best_tree(scores)
-    assert found.tolist() == every[totals(scores, every).argmax()].tolist()
+    heads = best_tree(scores)
+    assert heads.tolist() == every[totals(scores, every).argmax()].tolist()
 
 
 @settings(max_examples=100, deadline=None)
@@ -111,8 +111,8 @@ def test_long_sentences(size: int) -> None:
     rng = np.random.default_rng(size)
     order = rng.permutation(size) + 1
     heads = np.zeros(size, np.int64)
-    for place in range(1, size):
-        heads[order[place] - 1] = order[rng.integers(place)]
+    for index in range(1, size):
+        heads[order[index] - 1] = order[rng.integers(index)]
     scores = rng.normal(size=(size, size + 1))
     scores[np.arange(size), heads] += 20
     assert best_tree(scores).tolist() == heads.tolist()
@@ -124,8 +124,8 @@ def test_as_with_a_large_number_for_the_root() -> None:
     """Forty words, against the best tree with each of them at the root; in whole numbers."""
     rng = np.random.default_rng(0)
     scores = rng.integers(-20, 20, size=(40, 41)).astype(np.float64)
-    found = best_tree(scores)
-    assert in_tree(found)
+    heads = best_tree(scores)
+    assert in_tree(heads)
     alone = []
     for word in range(40):  # barred from the root, all but one
         barred = scores.copy()
@@ -134,14 +134,14 @@ def test_as_with_a_large_number_for_the_root() -> None:
         tree = best_tree(barred)
         assert tree[word] == ROOT
         alone.append(totals(scores, tree[None])[0])
-    assert totals(scores, found[None])[0] == max(alone)
+    assert totals(scores, heads[None])[0] == max(alone)
 
 
 def test_the_same_of_equals_every_time() -> None:
     for size in range(1, 8):
-        found = best_tree(np.zeros((size, size + 1)))
-        assert in_tree(found)
-        assert found.tolist() == best_tree(np.zeros((size, size + 1), np.float32)).tolist()
+        heads = best_tree(np.zeros((size, size + 1)))
+        assert in_tree(heads)
+        assert heads.tolist() == best_tree(np.zeros((size, size + 1), np.float32)).tolist()
 
 
 def test_a_word_is_never_its_own_head() -> None:

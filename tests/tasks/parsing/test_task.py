@@ -68,45 +68,45 @@ def fit_trees(folder: Path, chosen: TaskRecipe, **options: Any) -> Results:
 
 
 def parser(widths: Widths, **settings: Any) -> Parser:
-    """A small one with random weights that tell all parts from each other."""
+    """Return a small parser whose random weights differ between all parts."""
     small = {"hidden": (4, 3), "arc_dim": 5, "relation_dim": 4, "dropout": 0.0} | settings
     description = {"settings": small, "relations": RELATIONS}
     torch.manual_seed(0)
-    found = Parser(validated(ParserConfig, description, "a test"), widths)
-    torch.nn.init.normal_(found.root)
-    return found
+    model = Parser(validated(ParserConfig, description, "a test"), widths)
+    torch.nn.init.normal_(model.root)
+    return model
 
 
 def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
     """Random vectors, zero at padding."""
     chance = torch.Generator().manual_seed(len(lengths))
-    own = torch.tensor(lengths)
-    mask = torch.arange(max(lengths)) < own.unsqueeze(1)
+    sizes = torch.tensor(lengths)
+    mask = torch.arange(max(lengths)) < sizes.unsqueeze(1)
     input_, middle, output = (
         torch.randn(*mask.shape, width, generator=chance) * mask.unsqueeze(2) if width else None
         for width in (widths.input, widths.middle, widths.output)
     )
     assert input_ is not None
-    return Embedded(mask, own, input_, middle, output)
+    return Embedded(mask, sizes, input_, middle, output)
 
 
 def one_of(texts: Embedded, row: int) -> Embedded:
     """A sentence of a batch, by itself."""
     length = int(texts.lengths[row])
 
-    def own(vectors: Tensor | None) -> Tensor | None:
+    def cut(vectors: Tensor | None) -> Tensor | None:
         return None if vectors is None else vectors[row : row + 1, :length]
 
-    alone = own(texts.input)
+    alone = cut(texts.input)
     assert alone is not None
     mask, lengths = texts.mask[row : row + 1, :length], texts.lengths[row : row + 1]
-    return Embedded(mask, lengths, alone, own(texts.middle), own(texts.output))
+    return Embedded(mask, lengths, alone, cut(texts.middle), cut(texts.output))
 
 
 def sentence(heads: Sequence[int]) -> TreebankSentence:
-    """With these heads; relations of all kinds."""
+    """Return a sentence with these heads and relations of all kinds."""
     none = ("_",) * len(heads)
-    relations = tuple(RELATIONS[place % 3] for place in range(len(heads)))
+    relations = tuple(RELATIONS[index % 3] for index in range(len(heads)))
     return TreebankSentence(none, none, none, none, none, tuple(heads), relations, (), 1)
 
 
@@ -116,9 +116,9 @@ ALL_PLACES = Widths(6, 3, 2)
 
 @pytest.mark.parametrize("place", ["input", "middle", "both"])
 def test_ten_trees_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
-    found = fit_trees(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
-    assert (found.metric, found.mean) == ("las", {"dev": 100.0})
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    results = fit_trees(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
+    assert (results.metric, results.mean) == ("las", {"dev": 100.0})
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert predicted(fitted, WORDS) == [
         {"tokens": list(words), "heads": list(heads), "deprels": list(relations)}
         for words, heads, relations in (zip(*tree, strict=True) for tree in TREES)
@@ -130,13 +130,13 @@ def test_any_sentence_can_be_parsed(tmp_path: Path) -> None:
     results = fit_trees(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     sentences = [["x"], [], ["日本", "😀"], ["the", "word"] * 500, [""], *WORDS]
-    found = predicted(fitted, sentences)
-    assert found[1] == {"tokens": [], "heads": [], "deprels": []}
-    for own, answer in zip(sentences, found, strict=True):
-        heads = torch.tensor(answer["heads"]).numpy()
-        assert [len(heads), len(answer["deprels"])] == [len(own)] * 2
-        assert not own or is_tree(heads)
-    assert [predicted(fitted, [own])[0] for own in sentences] == found
+    predictions = predicted(fitted, sentences)
+    assert predictions[1] == {"tokens": [], "heads": [], "deprels": []}
+    for words, prediction in zip(sentences, predictions, strict=True):
+        heads = torch.tensor(prediction["heads"]).numpy()
+        assert [len(heads), len(prediction["deprels"])] == [len(words)] * 2
+        assert not words or is_tree(heads)
+    assert [predicted(fitted, [words])[0] for words in sentences] == predictions
 
 
 def test_relations_that_training_had_not(tmp_path: Path) -> None:
@@ -149,7 +149,9 @@ def test_relations_that_training_had_not(tmp_path: Path) -> None:
     fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.score(dev) == results.best.dev
     learned = {relation for tree in TREES for _, _, relation in tree}
-    assert {said for found in predicted(fitted, WORDS) for said in found["deprels"]} <= learned
+    assert {
+        deprel for prediction in predicted(fitted, WORDS) for deprel in prediction["deprels"]
+    } <= learned
     best = [Parse([h for _, h, _ in tree], [r for _, _, r in tree]) for tree in TREES]
     num_words = sum(map(len, TREES))
     expected = {"las": 100 * (num_words - 1) / num_words, "uas": 100.0}
@@ -158,15 +160,15 @@ def test_relations_that_training_had_not(tmp_path: Path) -> None:
 
 def test_scores_word_by_word() -> None:
     """Dozat and Manning's equations, for each pair of words alone."""
-    own = parser(ALL_PLACES)
+    model = parser(ALL_PLACES)
     with torch.no_grad():
-        sides: Sides = own(embedded([4, 2], ALL_PLACES))
-        arcs = own.arc_scores(sides)
+        sides: Sides = model(embedded([4, 2], ALL_PLACES))
+        arcs = model.arc_scores(sides)
         heads = torch.tensor([[2, 0, 1, 1], [0, 1, 0, 0]])
-        relations = own.relation_scores(sides, heads)
-        form, prior = own.arcs.weight, own.arcs.bias
-        forms = own.relations.weight.view(3, 5, 4)  # relation, head and 1, dependent
-        biases = own.relations.bias.view(3, 5)
+        relations = model.relation_scores(sides, heads)
+        form, prior = model.arcs.weight, model.arcs.bias
+        forms = model.relations.weight.view(3, 5, 4)  # relation, head and 1, dependent
+        biases = model.relations.bias.view(3, 5)
         for row in range(2):
             for word in range(4):
                 for head in range(5):
@@ -184,13 +186,13 @@ def test_scores_word_by_word() -> None:
 
 
 def test_the_loss_word_by_word() -> None:
-    own, texts = parser(ALL_PLACES), embedded([4, 1, 3], ALL_PLACES)
-    loss = own.loss(texts, EXAMPLES)
+    model, texts = parser(ALL_PLACES), embedded([4, 1, 3], ALL_PLACES)
+    loss = model.loss(texts, EXAMPLES)
     losses = []
     for row, example in enumerate(EXAMPLES):
-        sides = own(one_of(texts, row))
-        arcs = own.arc_scores(sides)[0]
-        relations = own.relation_scores(sides, torch.tensor([example.heads]))[0]
+        sides = model(one_of(texts, row))
+        arcs = model.arc_scores(sides)[0]
+        relations = model.relation_scores(sides, torch.tensor([example.heads]))[0]
         for word, (head, deprel) in enumerate(zip(example.heads, example.deprels, strict=True)):
             others = [i for i in range(len(example) + 1) if i != word + 1]  # not itself
             losses.append(
@@ -201,35 +203,35 @@ def test_the_loss_word_by_word() -> None:
 
 
 def test_padding_does_not_matter() -> None:
-    own, texts = parser(ALL_PLACES).eval(), embedded([4, 1, 3, 9], ALL_PLACES)
+    model, texts = parser(ALL_PLACES).eval(), embedded([4, 1, 3, 9], ALL_PLACES)
     with torch.no_grad():
-        together = own.predict(texts, [])
-        assert [own.predict(one_of(texts, row), [])[0] for row in range(4)] == together
-    assert [len(found.heads) for found in together] == [4, 1, 3, 9]
+        together = model.predict(texts, [])
+        assert [model.predict(one_of(texts, row), [])[0] for row in range(4)] == together
+    assert [len(tree.heads) for tree in together] == [4, 1, 3, 9]
 
 
 @pytest.mark.parametrize("widths", [ALL_PLACES, Widths(6)])
 def test_every_weight_learns(widths: Widths) -> None:
-    own = parser(widths, dropout=0.3)
-    loss = own.loss(embedded([4, 1, 3], widths), EXAMPLES)
-    gradients = torch.autograd.grad(loss, list(own.parameters()))
-    for (name, _), gradient in zip(own.named_parameters(), gradients, strict=True):
+    model = parser(widths, dropout=0.3)
+    loss = model.loss(embedded([4, 1, 3], widths), EXAMPLES)
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    for (name, _), gradient in zip(model.named_parameters(), gradients, strict=True):
         assert gradient.isfinite().all(), name
         assert gradient.count_nonzero() > gradient.numel() // 4, name
 
 
 def test_relations_some_arcs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = parser(Widths(6))
-    sides = own(embedded([5, 5, 3], Widths(6)))
+    model = parser(Widths(6))
+    sides = model(embedded([5, 5, 3], Widths(6)))
     heads = torch.tensor([[2, 0, 1, 5, 4], [0, 1, 1, 3, 3], [2, 0, 1, 0, 0]])
-    whole = own.relation_scores(sides, heads)
+    whole = model.relation_scores(sides, heads)
     monkeypatch.setattr(network, "ARCS_AT_ONCE", 4)
-    torch.testing.assert_close(own.relation_scores(sides, heads), whole)
+    torch.testing.assert_close(model.relation_scores(sides, heads), whole)
 
 
 def test_dropout_takes_the_same_of_all_words() -> None:
-    own = parser(Widths(6), dropout=0.2, arc_dim=500)
-    gone = own(embedded([7, 7], Widths(6))).arc_dependents == 0  # leaky ReLUs give no zeros
+    model = parser(Widths(6), dropout=0.2, arc_dim=500)
+    gone = model(embedded([7, 7], Widths(6))).arc_dependents == 0  # leaky ReLUs give no zeros
     assert (gone == gone[:, :1]).all()
     assert 0.15 < gone.float().mean() < 0.25
     assert (gone[0] != gone[1]).any()

@@ -25,8 +25,8 @@ XQUAD = SHARED / "tasks" / "qa_xquad_en" / "xquad.en.json"
 
 def question(*answers: str, name: str = "1") -> Question:
     context = " ".join(answers)
-    found = tuple(Answer(text, context.index(text)) for text in answers)
-    return Question(name, context, "What?", found, is_impossible=not answers)
+    spans = tuple(Answer(text, context.index(text)) for text in answers)
+    return Question(name, context, "What?", spans, is_impossible=not answers)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_texts_are_compared_normalized(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gold", "said", "exact", "f1"),
+    ("gold", "prediction", "exact", "f1"),
     [
         (["Denver Broncos"], "the Denver Broncos.", True, 1.0),
         (["Denver Broncos"], "Broncos Denver", False, 1.0),  # words in any order
@@ -66,10 +66,10 @@ def test_texts_are_compared_normalized(text: str, expected: str) -> None:
         (["Denver"], "the", False, 0.0),
     ],
 )
-def test_one_answer(gold: list[str], said: str, exact: bool, f1: float) -> None:
-    asked = question(*gold)
-    assert score_answer(asked, said) == pytest.approx((exact, f1))
-    assert score_answer2(asked, said) == pytest.approx((exact, f1))
+def test_one_answer(gold: list[str], prediction: str, exact: bool, f1: float) -> None:
+    gold_question = question(*gold)
+    assert score_answer(gold_question, prediction) == pytest.approx((exact, f1))
+    assert score_answer2(gold_question, prediction) == pytest.approx((exact, f1))
 
 
 def test_where_the_versions_differ() -> None:
@@ -85,37 +85,37 @@ def test_where_the_versions_differ() -> None:
 
 
 def test_version_1_over_questions() -> None:
-    asked = [question("Denver Broncos", name=name) for name in "abcd"]
-    said = {"a": "Denver Broncos", "b": "Denver", "c": "", "other": "Denver Broncos"}
-    found = score_squad(asked, said)  # 1, 2/3, 0, and 0 for the one that is missing
-    assert (found.num_questions, found.exact) == (4, 25.0)
-    assert found.f1 == pytest.approx(100 * (1 + 2 / 3) / 4)
+    questions = [question("Denver Broncos", name=name) for name in "abcd"]
+    predictions = {"a": "Denver Broncos", "b": "Denver", "c": "", "other": "Denver Broncos"}
+    score = score_squad(questions, predictions)  # 1, 2/3, 0, and 0 for the one that is missing
+    assert (score.num_questions, score.exact) == (4, 25.0)
+    assert score.f1 == pytest.approx(100 * (1 + 2 / 3) / 4)
     assert score_squad([], {}) == AnswerScore(0, 0.0, 0.0)
 
 
 def test_version_2_over_questions() -> None:
-    asked = [
+    questions = [
         question("Denver Broncos", name="a"),
         question("Denver Broncos", name="b"),
         question(name="c"),
         question(name="d"),
         question(name="e"),
     ]
-    said = {"a": "Broncos", "b": "", "c": "", "d": "the", "e": "Denver"}
-    found = score_squad2(asked, said)
-    assert astuple(found.has_answer) == pytest.approx((2, 0, 100 / 3))  # 2/3 and 0
-    assert astuple(found.no_answer) == pytest.approx((3, 200 / 3, 200 / 3))  # 1, 1 and 0
-    assert astuple(found.overall) == pytest.approx((5, 40, 100 * (2 / 3 + 2) / 5))
+    predictions = {"a": "Broncos", "b": "", "c": "", "d": "the", "e": "Denver"}
+    score = score_squad2(questions, predictions)
+    assert astuple(score.has_answer) == pytest.approx((2, 0, 100 / 3))  # 2/3 and 0
+    assert astuple(score.no_answer) == pytest.approx((3, 200 / 3, 200 / 3))  # 1, 1 and 0
+    assert astuple(score.overall) == pytest.approx((5, 40, 100 * (2 / 3 + 2) / 5))
     nothing = AnswerScore(0, 0.0, 0.0)
     assert score_squad2([], {}) == Squad2Score(nothing, nothing, nothing)
     with pytest.raises(ElmoxError, match='no prediction for question e, expected one or ""'):
-        score_squad2(asked, {name: text for name, text in said.items() if name != "e"})
+        score_squad2(questions, {name: text for name, text in predictions.items() if name != "e"})
 
 
 @pytest.mark.skipif(not XQUAD.exists(), reason=f"no XQuAD at {XQUAD} (set ELMOX_SHARED)")
 def test_real_answers() -> None:
     questions = read_squad(XQUAD)
-    right = {own.id: own.answers[0].text for own in questions}
+    right = {question.id: question.answers[0].text for question in questions}
     assert score_squad(questions, right) == AnswerScore(1190, 100.0, 100.0)
     assert score_squad2(questions, right).has_answer == AnswerScore(1190, 100.0, 100.0)
     texts = list(right.values())

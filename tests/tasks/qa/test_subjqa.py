@@ -31,7 +31,7 @@ def read(folder: Path, *rows: list[str], names: list[str] = NAMES) -> list[Quest
 
 
 def test_annotators_of_one_question_come_together(tmp_path: Path) -> None:
-    found = read(
+    questions = read(
         tmp_path,
         row("a", "The plot , it 's", "(0, 14)"),  # as annotators saw it, tokens apart
         row("b", *NONE),
@@ -39,36 +39,36 @@ def test_annotators_of_one_question_come_together(tmp_path: Path) -> None:
         row("a", "Really fine", "(24, 35)"),
         row("b", *NONE),
     )
-    assert found == [
+    assert questions == [
         Question(
             "a", PLAIN, "How is a?", (Answer("The plot, it's", 0), Answer("Really\nfine", 24))
         ),
         Question("b", PLAIN, "How is b?", (), is_impossible=True),
     ]
-    assert not any(NOT_FOUND in question.context for question in found)
+    assert not any(NOT_FOUND in question.context for question in questions)
 
 
 def test_an_answer_is_the_whole_passage_without_blanks_around(tmp_path: Path) -> None:
-    (found,) = read(
+    (question,) = read(
         tmp_path,
         row("a", "plot fine", "(4, 20)"),  # words in the middle were not marked
         row("a", "Really", "(22, 31)"),
     )
-    assert found.answers == (Answer("plot, it's \"fine", 4), Answer("Really", 24))
+    assert question.answers == (Answer("plot, it's \"fine", 4), Answer("Really", 24))
 
 
 def test_line_ends_of_two_characters_are_two(tmp_path: Path) -> None:
     review = "Nice zoo.\r\nThe aardvark was fun. ANSWERNOTFOUND"
-    (found,) = read(tmp_path, row("a", "aardvark", "(15, 23)", review))
-    assert found.answers == (Answer("aardvark", 15),)
+    (question,) = read(tmp_path, row("a", "aardvark", "(15, 23)", review))
+    assert question.answers == (Answer("aardvark", 15),)
 
 
-def test_who_marked_the_marker_too_found_nothing(tmp_path: Path) -> None:
+def test_the_marker_among_marked_words_means_no_answer(tmp_path: Path) -> None:
     reaching = row("a", f"fine . {NOT_FOUND}", f"(31, {len(REVIEW)})")
-    (found,) = read(tmp_path, reaching)
-    assert found.is_impossible
-    (found,) = read(tmp_path, reaching, row("a", "fine", "(31, 35)"))
-    assert found.answers == (Answer("fine", 31),)
+    (question,) = read(tmp_path, reaching)
+    assert question.is_impossible
+    (question,) = read(tmp_path, reaching, row("a", "fine", "(31, 35)"))
+    assert question.answers == (Answer("fine", 31),)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_the_real_subjqa(tmp_path: Path) -> None:
     sizes = {}
     questions = []
     for path in (tmp_path / "SubjQA").glob("*/splits/*.csv"):
-        found = read_subjqa(path)
-        sizes[path.parts[-3], path.stem] = len(found)
-        questions += found
+        read_questions = read_subjqa(path)
+        sizes[path.parts[-3], path.stem] = len(read_questions)
+        questions += read_questions
     assert sizes == {  # as its authors count questions; two training sets are not there
         ("books", "dev"): 256, ("books", "test"): 345,
         ("electronics", "train"): 1295, ("electronics", "dev"): 255, ("electronics", "test"): 358,

@@ -25,8 +25,8 @@ from elmox.tasks.registry import TASKS
 
 ADA = "Ada Lovelace (1815-1852) lived in London;  she didn't like  Paris."
 CAT = "The cat sleeps. The dog, a large one, runs home."
-# None: the text does not say.
-ASKED: tuple[tuple[str, str, str | None], ...] = (
+# None: the text does not contain the answer.
+QUESTIONS: tuple[tuple[str, str, str | None], ...] = (
     (ADA, "Who lived in London?", "Ada Lovelace"),
     (ADA, "Where did she live?", "London"),
     (ADA, "What didn't she like?", "Paris"),
@@ -59,23 +59,29 @@ def as_squad(number: int, text: str, question: str, answer: str | None) -> dict[
     return {"context": text, "qas": [{**values, "is_impossible": answer is None}]}
 
 
-def write_squad(path: Path, asked: Sequence[tuple[str, str, str | None]] = ASKED) -> Path:
-    paragraphs = [as_squad(number, *own) for number, own in enumerate(asked)]
+def write_squad(path: Path, questions: Sequence[tuple[str, str, str | None]] = QUESTIONS) -> Path:
+    paragraphs = [as_squad(number, *question) for number, question in enumerate(questions)]
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
     return path
 
 
-def asked_of(context: str, *answers: tuple[int, int], name: str = "q") -> TextQuestion:
+def question_about(context: str, *answers: tuple[int, int], name: str = "q") -> TextQuestion:
     """A question whose answers are these characters."""
-    found = tuple(Answer(context[start:end], start) for start, end in answers)
-    return tokenized_questions([Question(name, context, "Why?", found, not found)])[0]
+    spans = tuple(Answer(context[start:end], start) for start, end in answers)
+    return tokenized_questions([Question(name, context, "Why?", spans, not spans)])[0]
 
 
 def sized(*lengths: tuple[int, int], answers: Sequence[tuple[int, int]] = ()) -> list[TextQuestion]:
     """Questions of so many words about texts of so many words."""
     return [
-        TextQuestion(("a",) * asked, ("b",) * words, (), Question("", "", "", ()), tuple(answers))
-        for asked, words in lengths
+        TextQuestion(
+            ("a",) * num_question_words,
+            ("b",) * words,
+            (),
+            Question("", "", "", ()),
+            tuple(answers),
+        )
+        for num_question_words, words in lengths
     ]
 
 
@@ -94,9 +100,9 @@ def random_texts(lengths: Sequence[tuple[int, int]], width: int, seed: int = 0) 
 
 def network(**settings: object) -> Bidaf:
     torch.manual_seed(0)
-    found = TASK.build_head({"settings": {"hidden": 4, **settings}}, Widths(5, output=3))
-    assert isinstance(found, Bidaf)
-    return found
+    head = TASK.build_head({"settings": {"hidden": 4, **settings}}, Widths(5, output=3))
+    assert isinstance(head, Bidaf)
+    return head
 
 
 def test_files_of_both_kinds(tmp_path: Path) -> None:
@@ -112,16 +118,16 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
     )]  # fmt: skip
     (tmp_path / "train.csv").write_text("\n".join([SUBJQA_HEAD, *rows]) + "\n")
     subjqa = TASK.read(tmp_path / "train.csv")
-    assert [own.answers for own in subjqa] == [((0, 1), (3, 3)), ()]
+    assert [question.answers for question in subjqa] == [((0, 1), (3, 3)), ()]
     assert TASK.sentences(subjqa[1]) == (("Why", "?"), ("Very", "good", ",", "yes", "."))
     with pytest.raises(ElmoxError, match="not JSON"):
         TASK.read((tmp_path / "train.csv").rename(tmp_path / "train.json"))
 
 
 def test_words_and_characters(tmp_path: Path) -> None:
-    """Answers come back as they stand in the text, in whole words."""
+    """Answers come back as they are in the text, in whole words."""
     for example, (_, _, answer) in zip(
-        TASK.read(write_squad(tmp_path / "a.json")), ASKED, strict=True
+        TASK.read(write_squad(tmp_path / "a.json")), QUESTIONS, strict=True
     ):
         if answer is None:
             assert example.answers == ()
@@ -129,11 +135,11 @@ def test_words_and_characters(tmp_path: Path) -> None:
         ((first, last),) = example.answers
         whole = "1815-1852" if answer == "1815" else answer  # a word is not cut
         assert Passage(first, last + 1, 1.0).text(example) == whole
-    assert asked_of(ADA, (ADA.index("don"), ADA.index("dn't"))).answers == ((7, 10),)
-    twice = asked_of(CAT, (4, 7), (4, 7), (3, 8), (20, 23))
+    assert question_about(ADA, (ADA.index("don"), ADA.index("dn't"))).answers == ((7, 10),)
+    twice = question_about(CAT, (4, 7), (4, 7), (3, 8), (20, 23))
     assert twice.answers == ((1, 1), (5, 5))
-    assert asked_of("a  b", (1, 3)).answers == ()  # blanks
-    blank = asked_of(" ")
+    assert question_about("a  b", (1, 3)).answers == ()  # blanks
+    blank = question_about(" ")
     assert (len(blank.context), Passage(0, 1, 1.0).text(blank)) == (1, "")
 
 
@@ -143,7 +149,7 @@ def test_long_texts_are_cropped() -> None:
     far = text.index("w5 "), text.index("w5 ") + 2
     starts = set()
     for number in range(40):
-        whole = asked_of(text, spot, far, name=f"q{number}")
+        whole = question_about(text, spot, far, name=f"q{number}")
         part = cropped(whole, 10)
         assert len(part.context) == len(part.characters) == 10
         ((first, last),) = part.answers  # the other one is outside
@@ -152,32 +158,37 @@ def test_long_texts_are_cropped() -> None:
         assert cropped(whole, 10) == part
         starts.add(first)
     assert starts == set(range(8))  # all places that leave room for the answer
-    whole = asked_of(text, spot)
+    whole = question_about(text, spot)
     assert cropped(whole, 2).context == ("w60", "w61", "w62")
     assert cropped(whole, 100) is whole
-    assert len(cropped(asked_of(text), 10).context) == 10
-    both = asked_of(text, spot, (spot[0], spot[0] + 3))
+    assert len(cropped(question_about(text), 10).context) == 10
+    both = question_about(text, spot, (spot[0], spot[0] + 3))
     assert len(cropped(both, 10).answers) == 2
 
 
 def test_by_heart(tiny: Path, tmp_path: Path) -> None:
-    """A model that always answers: with ELMo at both ends, saved, loaded, asked in words."""
+    """A model that always answers: with ELMo at both ends, saved, loaded, given words."""
     data = write_squad(tmp_path / "asked.json")
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
-    found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
-    # "1815" is part of a word: that answer cannot be said.
-    assert found.best.dev == {"f1": 90.0, "exact": 90.0, "left_out": 3.0}
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
-    assert fitted.score(data) == found.best.dev
+    results = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    # "1815" is part of a word: that answer cannot be predicted.
+    assert results.best.dev == {"f1": 90.0, "exact": 90.0, "left_out": 3.0}
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
+    assert fitted.score(data) == results.best.dev
     assert fitted.model.description.head["left_out"] == 3
-    questions = [{"id": i, "context": c, "question": q} for i, (c, q, _) in enumerate(ASKED)]
-    answers = tag_objects(fitted, questions)
+    questions = [{"id": i, "context": c, "question": q} for i, (c, q, _) in enumerate(QUESTIONS)]
+    predictions = tag_objects(fitted, questions)
     read = TASK.read(data)  # blank texts are read, and answered, as those of a file
-    for own, shown, answer in zip(read, answers, fitted.predict_examples(read), strict=True):
-        assert (tuple(shown["question"]), tuple(shown["context"])) == (own.question, own.context)
-        assert shown["answer"] == answer.text(own)
-    assert (answers[11]["answer"], answers[12]["answer"]) == ("Go", "")
-    shown = answers[7]
+    for example, shown, passage in zip(
+        read, predictions, fitted.predict_examples(read), strict=True
+    ):
+        assert (tuple(shown["question"]), tuple(shown["context"])) == (
+            example.question,
+            example.context,
+        )
+        assert shown["answer"] == passage.text(example)
+    assert (predictions[11]["answer"], predictions[12]["answer"]) == ("Go", "")
+    shown = predictions[7]
     keys = ["id", "question", "context", "answer", "probability", "start", "end"]
     assert list(shown) == [*keys, "start_char", "end_char", "offsets"]
     assert CAT[shown["start_char"] : shown["end_char"]] == shown["answer"]
@@ -186,8 +197,8 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
     assert 0.5 < shown["probability"] <= 1
     (again,) = tag_objects(fitted, [{"context": shown["context"], "question": shown["question"]}])
     assert again["answer"] == "The dog , a large one ,"  # of words alone
-    told = [i for i in range(11) if ASKED[i][2] not in (None, "1815")]
-    assert [answers[i]["answer"] for i in told] == [ASKED[i][2] for i in told]
+    checked = [i for i in range(11) if QUESTIONS[i][2] not in (None, "1815")]
+    assert [predictions[i]["answer"] for i in checked] == [QUESTIONS[i][2] for i in checked]
     long = tag_objects(fitted, [{"question": ["Who"], "context": [f"w{i}" for i in range(1000)]}])[
         0
     ]
@@ -195,45 +206,51 @@ def test_by_heart(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = write_squad(tmp_path / "asked.json", [own for own in ASKED if own[2] != "1815"])
+    data = write_squad(
+        tmp_path / "asked.json", [question for question in QUESTIONS if question[2] != "1815"]
+    )
     chosen = recipe("elmo.model=none", "head.no_answer=true")
-    found = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
+    results = fit_task("qa", chosen, data, data, tmp_path / "run", device="cpu", cache=tmp_path)
     names = ("f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact")
-    assert found.best.dev == dict.fromkeys(names, 100.0)
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    assert results.best.dev == dict.fromkeys(names, 100.0)
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.model.description.head["left_out"] == 0
-    asked = [{"context": CAT, "question": own, "text": "A. B."} for own in ("Where to?", "When?")]
+    questions = [
+        {"context": CAT, "question": text, "text": "A. B."} for text in ("Where to?", "When?")
+    ]
     lines = tmp_path / "asked.jsonl"
-    lines.write_text("".join(json.dumps(own) + "\n" for own in asked))
-    code, out, err = run_here(["tag", found.best.model, lines], capsys)
+    lines.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    code, out, err = run_here(["tag", results.best.model, lines], capsys)
     assert code == 0, err
-    said, unsaid = map(json.loads, out.splitlines())  # a key that is not asked for is no question
-    assert said.pop("text") == unsaid.pop("text") == "A. B."
-    assert said["answer"] == "home"
-    assert set(unsaid) == {"question", "context", "answer", "probability", "offsets"}
-    assert unsaid["answer"] is None
-    assert unsaid["probability"] > 0.5
+    answered, unanswered = map(json.loads, out.splitlines())  # other keys are copied
+    assert answered.pop("text") == unanswered.pop("text") == "A. B."
+    assert answered["answer"] == "home"
+    assert set(unanswered) == {"question", "context", "answer", "probability", "offsets"}
+    assert unanswered["answer"] is None
+    assert unanswered["probability"] > 0.5
 
 
 def test_what_is_left_out_is_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not a percentage like the scores beside it, also when a fit is gone on with."""
+    """Not a percentage like the other scores, also when a fit is resumed."""
     data = write_squad(tmp_path / "asked.json")
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")
     options: dict[str, Any] = {"device": "cpu", "cache": tmp_path}
-    out, said = tmp_path / "run", list[str]()
+    out, log_lines = tmp_path / "run", list[str]()
     for _ in range(2):
-        found = fit_task("qa", chosen, data, data, out, log=said.append, **options)
-        assert repr(found.best.dev["left_out"]) == "3"
-    (epoch,) = (line for line in said if line.startswith("epoch 1"))
+        results = fit_task("qa", chosen, data, data, out, log=log_lines.append, **options)
+        assert repr(results.best.dev["left_out"]) == "3"
+    (epoch,) = (line for line in log_lines if line.startswith("epoch 1"))
     assert epoch.split(", ")[-1] == "left_out 3"
-    code, printed, err = run_here(["eval", found.best.model, data], capsys)
+    code, printed, err = run_here(["eval", results.best.model, data], capsys)
     assert code == 0, err
     assert printed.splitlines()[-1].split() == ["left_out", "3"]
 
 
 def test_files_without_answers_are_refused_before_anything_is_fitted(tmp_path: Path) -> None:
     data = write_squad(tmp_path / "asked.json")
-    bare = write_squad(tmp_path / "bare.json", [own for own in ASKED if own[2] is None])
+    bare = write_squad(
+        tmp_path / "bare.json", [question for question in QUESTIONS if question[2] is None]
+    )
     options: dict[str, Any] = {"device": "cpu", "cache": tmp_path}
     out = tmp_path / "run"
     for part, dev, test in (("dev", bare, None), ("test", data, bare)):
@@ -247,23 +264,23 @@ def test_files_without_answers_are_refused_before_anything_is_fitted(tmp_path: P
 
 
 def test_scores_are_of_the_text(tmp_path: Path) -> None:
-    """The blanks and signs between the words count as they stand, and each version in its way."""
+    """The blanks and signs between the words count, and each version scores in its way."""
     examples = TASK.read(write_squad(tmp_path / "asked.json"))
     # Where there is no answer, the last word before the period is given.
     spans = [(e.answers or ((max(0, len(e.context) - 2),) * 2,))[0] for e in examples]
     right = [Passage(first, last + 1, 1.0) for first, last in spans]
     assert right[5].text(examples[5]) == "Paris"
     assert TASK.score(examples, right) == {"f1": 90.0, "exact": 90.0, "left_out": 3.0}
-    unsure = [own._replace(no_answer=0.4) for own in right]
+    unsure = [passage._replace(no_answer=0.4) for passage in right]
     scores = TASK.score(examples, unsure)
     assert scores["has_answer_exact"] == pytest.approx(90)
     # A blank text's passage is empty, which is what "no answer" is written as.
     assert scores["no_answer_exact"] == pytest.approx(100 / 3)
     assert scores["exact"] == pytest.approx(100 * 10 / 13)
-    none = [own._replace(no_answer=0.6) for own in right]
+    none = [passage._replace(no_answer=0.6) for passage in right]
     expected = {"has_answer_f1": 0.0, "has_answer_exact": 0.0, "no_answer_exact": 100.0}
     assert TASK.score(examples, none).items() >= expected.items()
-    unanswered = [number for number, own in enumerate(examples) if not own.source.answers]
+    unanswered = [number for number, example in enumerate(examples) if not example.source.answers]
     few = [examples[number] for number in unanswered]
     with pytest.raises(ElmoxError, match="none of 3 questions has an answer"):
         TASK.score(few, [right[number] for number in unanswered])
@@ -271,26 +288,26 @@ def test_scores_are_of_the_text(tmp_path: Path) -> None:
 
 
 def test_the_likeliest_passage() -> None:
-    """Against all passages one by one; longer ones than allowed are not answered."""
+    """Against all passages one by one; longer ones than allowed are not predicted."""
     lengths = [(2, 9), (4, 1), (1, 30)]
     texts, examples = random_texts(lengths, 5), sized(*lengths)
     for longest, no_answer in ((1, False), (4, True), (50, False)):
         head = network(longest_answer=longest, no_answer=no_answer).eval()
         with torch.no_grad():
             scores = head(texts)
-            found = head.predict(texts, examples)
+            passages = head.predict(texts, examples)
         for row, (_, words) in enumerate(lengths):
             odds = scores.first[row, :words, None].exp() * scores.last[row, None, :words].exp()
             total = odds.sum() + scores.none[row].exp()
             allowed = [(i, j) for i in range(words) for j in range(i, min(words, i + longest))]
-            first, last = max(allowed, key=lambda own: float(odds[own]))
-            assert (found[row].start, found[row].end) == (first, last + 1)
-            assert found[row].probability == pytest.approx(float(odds[first, last] / total))
+            first, last = max(allowed, key=lambda span: float(odds[span]))
+            assert (passages[row].start, passages[row].end) == (first, last + 1)
+            assert passages[row].probability == pytest.approx(float(odds[first, last] / total))
             if no_answer:
                 expected = float(scores.none[row].exp() / total)
-                assert found[row].no_answer == pytest.approx(expected, rel=1e-5)
+                assert passages[row].no_answer == pytest.approx(expected, rel=1e-5)
             else:
-                assert found[row].no_answer is None
+                assert passages[row].no_answer is None
 
 
 def test_loss_is_of_any_right_answer() -> None:
@@ -298,19 +315,21 @@ def test_loss_is_of_any_right_answer() -> None:
     lengths = [(2, 9), (4, 3), (3, 1)]
     texts = random_texts(lengths, 5)
     spans: list[tuple[tuple[int, int], ...]] = [((0, 3), (2, 2)), (), ((0, 0),)]
-    examples = [sized(own, answers=answers)[0] for own, answers in zip(lengths, spans, strict=True)]
+    examples = [
+        sized(sizes, answers=answers)[0] for sizes, answers in zip(lengths, spans, strict=True)
+    ]
     head = network(no_answer=True).eval()
     scores = head(texts)
     losses = []
     for row, answers in enumerate(spans):
         odds = scores.first[row, :, None].exp() * scores.last[row, None].exp()
         none = scores.none[row].exp()
-        right = sum(odds[own] for own in answers) if answers else none
+        right = sum(odds[span] for span in answers) if answers else none
         losses.append(-torch.log(right / (odds.sum() + none)))
     assert torch.allclose(head.loss(texts, examples), torch.stack(losses).mean(), atol=1e-6)
 
 
-def test_a_batch_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_changes_no_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does attention a few words at a time."""
     head = network(no_answer=True).eval()
     lengths = [(3, 2), (1, 1), (9, 4), (2, 200), (7, 1)]
@@ -319,8 +338,8 @@ def test_a_batch_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     together = head(texts)
     assert together.first.shape == (5, 200)
     monkeypatch.setattr(trilinear, "PAIRS_AT_ONCE", 500)
-    for own, (asked, words) in enumerate(lengths):
-        rows, most = slice(2 * own, 2 * own + 2), max(asked, words)
+    for row, (num_question_words, words) in enumerate(lengths):
+        rows, most = slice(2 * row, 2 * row + 2), max(num_question_words, words)
         alone = head(
             Embedded(
                 texts.mask[rows, :most],
@@ -329,33 +348,35 @@ def test_a_batch_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
                 output=texts.output[rows, :most],
             )
         )
-        assert torch.allclose(alone.first[0], together.first[own, :words], atol=1e-6)
-        assert torch.allclose(alone.last[0], together.last[own, :words], atol=1e-6)
-        assert torch.allclose(alone.none[0], together.none[own], atol=1e-6)
+        assert torch.allclose(alone.first[0], together.first[row, :words], atol=1e-6)
+        assert torch.allclose(alone.last[0], together.last[row, :words], atol=1e-6)
+        assert torch.allclose(alone.none[0], together.none[row], atol=1e-6)
 
 
 def test_attention_one_pair_at_a_time() -> None:
     torch.manual_seed(0)
     text, question = torch.randn(1, 4, 3), torch.randn(1, 2, 3)
-    own = trilinear.SelfAttention(3)
-    found = own(text, torch.ones(1, 4, dtype=torch.bool))
+    self_attention = trilinear.SelfAttention(3)
+    attended = self_attention(text, torch.ones(1, 4, dtype=torch.bool))
     for i in range(4):
         h, others = text[0, i], text[0, [j for j in range(4) if j != i]]
-        weights = torch.stack([own.of_other @ p + own.of_both @ (h * p) for p in others]).softmax(0)
+        weights = torch.stack(
+            [self_attention.of_other @ p + self_attention.of_both @ (h * p) for p in others]
+        ).softmax(0)
         c = weights @ others
-        assert torch.allclose(found[0, i], torch.cat([h, c, h * c]), atol=1e-6)
+        assert torch.allclose(attended[0, i], torch.cat([h, c, h * c]), atol=1e-6)
     both = trilinear.BiAttention(3)
     masks = torch.ones(1, 4, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
-    found = both(text, masks[0], question, masks[1])
+    attended = both(text, masks[0], question, masks[1])
     scores = torch.stack([
         torch.stack([both.of_text(h)[0] + both.of_question(p)[0] + both.of_both @ (h * p)
                      for p in question[0]])
         for h in text[0]
     ])  # fmt: skip
-    asked = scores.amax(1).softmax(0) @ text[0]
+    summary = scores.amax(1).softmax(0) @ text[0]
     for i in range(4):
         h, c = text[0, i], scores[i].softmax(0) @ question[0]
-        assert torch.allclose(found[0, i], torch.cat([h, c, h * c, asked * c]), atol=1e-6)
+        assert torch.allclose(attended[0, i], torch.cat([h, c, h * c, summary * c]), atol=1e-6)
 
 
 @pytest.mark.parametrize("no_answer", [False, True])
@@ -383,7 +404,9 @@ def test_every_weight_learns(no_answer: bool) -> None:
     ],
 )
 def test_bad_settings(change: str, message: str, tmp_path: Path) -> None:
-    data = write_squad(tmp_path / "asked.json", [own for own in ASKED if own[2] is None])
+    data = write_squad(
+        tmp_path / "asked.json", [question for question in QUESTIONS if question[2] is None]
+    )
     with pytest.raises(ElmoxError, match=message):
         fit_task(
             "qa",

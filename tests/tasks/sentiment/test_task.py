@@ -50,10 +50,10 @@ def write_trees(folder: Path) -> tuple[Path, Path]:
 def random_texts(lengths: Sequence[int], width: int = 5) -> Embedded:
     """Sentences of these lengths with ELMo after both LSTMs, 2 and 3 wide."""
     torch.manual_seed(0)
-    own = torch.tensor(lengths)
-    mask = torch.arange(max(lengths)) < own[:, None]
+    sizes = torch.tensor(lengths)
+    mask = torch.arange(max(lengths)) < sizes[:, None]
     vectors = [torch.randn(*mask.shape, w) * mask[..., None] for w in (width, 2, 3)]
-    return Embedded(mask, own, *vectors)
+    return Embedded(mask, sizes, *vectors)
 
 
 def random_head(**settings: Any) -> torch.nn.Module:
@@ -61,7 +61,7 @@ def random_head(**settings: Any) -> torch.nn.Module:
     return Sentiment(TASKS["sst"]).build_head({**SMALL, **settings}, Widths(5, middle=2, output=3))
 
 
-def test_what_is_learned_from(tmp_path: Path) -> None:
+def test_training_examples(tmp_path: Path) -> None:
     task = Sentiment(TASKS["sst"])
     _, dev = write_trees(tmp_path)
     roots = task.read(dev)
@@ -85,17 +85,17 @@ def test_what_is_learned_from(tmp_path: Path) -> None:
 def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:
     train, dev = write_trees(tmp_path)
     chosen = recipe(f"elmo.model={tiny}", "elmo.place=both")
-    found = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
-    assert (found.metric, found.mean) == ("accuracy", {"dev": 100.0})
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    results = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert (results.metric, results.mean) == ("accuracy", {"dev": 100.0})
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.score(dev) == {"accuracy": 100.0}
     words = [list(example.words) for example in Sentiment(TASKS["sst"]).read(dev)]
-    answers = predicted(fitted, [*words, [], ["good"] * 1000])
-    assert [answer["label"] for answer in answers[:10]] == [NAMES[i] for i in GOLD]
-    assert answers[10] == {"tokens": [], "label": None, "probabilities": {}}
-    assert answers[0]["tokens"] == ["The", "film", "shines"]
-    assert list(answers[0]["probabilities"]) == list(NAMES)
-    for one, all_ in zip(words, answers, strict=False):
+    predictions = predicted(fitted, [*words, [], ["good"] * 1000])
+    assert [prediction["label"] for prediction in predictions[:10]] == [NAMES[i] for i in GOLD]
+    assert predictions[10] == {"tokens": [], "label": None, "probabilities": {}}
+    assert predictions[0]["tokens"] == ["The", "film", "shines"]
+    assert list(predictions[0]["probabilities"]) == list(NAMES)
+    for one, all_ in zip(words, predictions, strict=False):
         assert predicted(fitted, [one])[0]["probabilities"] == pytest.approx(
             all_["probabilities"], abs=1e-5
         )
@@ -104,10 +104,10 @@ def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:
 def test_two_degrees(tmp_path: Path) -> None:
     train, dev = write_trees(tmp_path)
     chosen = recipe("elmo.model=none", "head.binary=true")
-    found = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
-    assert found.mean == {"dev": 100.0}  # two of the ten are neutral and do not count
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
-    labels = [answer["label"] for answer in predicted(fitted, [["Not", "good"], ["good"]])]
+    results = fit_task("sst", chosen, train, dev, tmp_path / "run", device="cpu", cache=tmp_path)
+    assert results.mean == {"dev": 100.0}  # two of the ten are neutral and do not count
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
+    labels = [prediction["label"] for prediction in predicted(fitted, [["Not", "good"], ["good"]])]
     assert labels == ["negative", "positive"]
 
 
@@ -123,9 +123,9 @@ def test_neutral_files_are_not_scored(tmp_path: Path) -> None:
         with pytest.raises(ElmoxError, match=message):
             fit_task("sst", chosen, train, files[0], out, test=files[1], **options)
     assert not out.exists()  # before anything was fitted
-    found = fit_task("sst", chosen, train, dev, out, **options)
+    results = fit_task("sst", chosen, train, dev, out, **options)
     with pytest.raises(ElmoxError, match=r"neutral\.txt: nothing to score"):
-        TaskPredictor.from_pretrained(found.best.model, device="cpu").score(neutral)
+        TaskPredictor.from_pretrained(results.best.model, device="cpu").score(neutral)
 
 
 def test_scores_of_sentences() -> None:

@@ -41,7 +41,7 @@ def test_penn_trees(tmp_path: Path) -> None:
     subject = Tree("NP-SBJ", (leaf("DT", "The"), leaf("NN", "film")))
     verb = Tree("VP", (leaf("VBZ", "works"), Tree("NP", (leaf("-NONE-", "*T*-1"),))))
     assert first == Tree("S", (subject, verb))
-    assert [(own.label, own.word) for own in first.leaves()] == [
+    assert [(node.label, node.word) for node in first.leaves()] == [
         ("DT", "The"), ("NN", "film"), ("VBZ", "works"), ("-NONE-", "*T*-1"),
     ]  # fmt: skip
     assert second == leaf("NN", "(")
@@ -65,7 +65,7 @@ def test_sentiment_trees(tmp_path: Path) -> None:
     text = "(4 (2 -LRB-) (3 (2 8\xa01\\/2) (2 -RRB-)))\n\n(0 bad)\n"
     phrases = (("4", 0, 3), ("2", 0, 1), ("3", 1, 3), ("2", 1, 2), ("2", 2, 3))
     assert list(read_sentiment(write(tmp_path, text))) == [
-        SentimentTree(("(", "8\xa01/2", ")"), 4, tuple(Phrase(*own) for own in phrases)),
+        SentimentTree(("(", "8\xa01/2", ")"), 4, tuple(Phrase(*phrase) for phrase in phrases)),
         SentimentTree(("bad",), 0, (Phrase("0", 0, 1),)),
     ]
 
@@ -87,7 +87,7 @@ def test_depth_does_not_matter(tmp_path: Path) -> None:
     (tree,) = read_trees(write(tmp_path, "(X " * depth + "(Y z)" + ")" * depth))
     words, phrases = spans(tree)
     assert (words, len(phrases), set(phrases[:-1])) == (("z",), depth + 1, {Phrase("X", 0, 1)})
-    assert [own.word for own in tree.leaves()] == ["z"]
+    assert [node.word for node in tree.leaves()] == ["z"]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_the_real_sentiment_treebank() -> None:
     labels = {}
     for part in ("train", "dev", "test"):
         trees = list(read_sentiment(SST / f"{part}.txt.xz"))
-        labels[part] = [count for _, count in sorted(Counter(own.label for own in trees).items())]
-        assert all(len(own.phrases) == 2 * len(own.words) - 1 for own in trees)  # binary trees
-        assert all(own.phrases[0] == (str(own.label), 0, len(own.words)) for own in trees)
+        labels[part] = [count for _, count in sorted(Counter(tree.label for tree in trees).items())]
+        assert all(len(tree.phrases) == 2 * len(tree.words) - 1 for tree in trees)  # binary trees
+        assert all(tree.phrases[0] == (str(tree.label), 0, len(tree.words)) for tree in trees)
     assert {part: sum(counts) for part, counts in labels.items()} == {
         "train": 8544, "dev": 1101, "test": 2210,
     }  # fmt: skip

@@ -15,7 +15,7 @@ from elmox.tasks.srl.propbank import read_propbank
 EWT = SHARED / "tasks" / "srl_propbank_ewt"
 
 
-def said(pred: int, *args: tuple[str, int, int]) -> Proposition:
+def proposition(pred: int, *args: tuple[str, int, int]) -> Proposition:
     return Proposition(pred, "say", "say.01", tuple(Argument(*arg) for arg in args))
 
 
@@ -24,8 +24,8 @@ def overall(gold: Sequence[Proposition], predicted: Sequence[Proposition]) -> Ta
 
 
 def test_an_argument_is_right_if_span_and_label_are() -> None:
-    gold = said(1, ("ARG0", 0, 1), ("V", 1, 2), ("ARG1", 2, 5), ("ARGM-TMP", 5, 6))
-    predicted = said(
+    gold = proposition(1, ("ARG0", 0, 1), ("V", 1, 2), ("ARG1", 2, 5), ("ARGM-TMP", 5, 6))
+    predicted = proposition(
         1,
         ("ARG0", 0, 1),  # right
         ("V", 1, 2),  # does not count
@@ -33,11 +33,11 @@ def test_an_argument_is_right_if_span_and_label_are() -> None:
         ("ARGM-LOC", 5, 6),  # another label
         ("ARG2", 6, 7),  # one too many
     )
-    found = score_sentence([gold], [predicted])
-    assert found.overall == Tally.of(1, predicted=4, gold=3)
-    assert (found.overall.precision, found.overall.recall) == pytest.approx((25, 100 / 3))
-    assert found.overall.f1 == pytest.approx(200 / 7)
-    assert found.by_label == {
+    score = score_sentence([gold], [predicted])
+    assert score.overall == Tally.of(1, predicted=4, gold=3)
+    assert (score.overall.precision, score.overall.recall) == pytest.approx((25, 100 / 3))
+    assert score.overall.f1 == pytest.approx(200 / 7)
+    assert score.by_label == {
         "ARG0": Tally.of(1, 1, 1),
         "ARG1": Tally.of(0, 1, 1),
         "ARG2": Tally.of(0, 1, 0),
@@ -64,9 +64,9 @@ def test_an_argument_is_right_if_span_and_label_are() -> None:
 def test_pieces_are_one_argument(
     predicted: list[tuple[str, int, int]], correct: int, num_predicted: int
 ) -> None:
-    gold = said(3, ("ARG1", 0, 2), ("V", 3, 4), ("C-ARG1", 4, 6))
-    found = overall([gold], [said(3, ("V", 3, 4), *predicted)])
-    assert found == Tally.of(correct, num_predicted, gold=1)
+    gold = proposition(3, ("ARG1", 0, 2), ("V", 3, 4), ("C-ARG1", 4, 6))
+    tally = overall([gold], [proposition(3, ("V", 3, 4), *predicted)])
+    assert tally == Tally.of(correct, num_predicted, gold=1)
 
 
 def test_what_a_piece_continues() -> None:
@@ -91,29 +91,33 @@ def test_what_a_piece_continues() -> None:
 
 
 def test_a_piece_with_nothing_before_it_is_the_argument_itself() -> None:
-    gold, predicted = said(1, ("ARG1", 0, 1)), said(1, ("C-ARG1", 0, 1))
+    gold, predicted = proposition(1, ("ARG1", 0, 1)), proposition(1, ("C-ARG1", 0, 1))
     assert overall([gold], [predicted]) == Tally.of(1, 1, 1)
 
 
 def test_predicates_are_given() -> None:
-    gold = [said(1, ("ARG0", 0, 1)), said(4, ("ARG0", 0, 1), ("ARG1", 5, 6))]
-    found = overall(gold, [said(1, ("ARG0", 0, 1)), said(2, ("ARG0", 0, 1))])
-    assert found == Tally.of(1, predicted=1, gold=3)  # word 2 is no predicate, word 4 was missed
+    gold = [proposition(1, ("ARG0", 0, 1)), proposition(4, ("ARG0", 0, 1), ("ARG1", 5, 6))]
+    tally = overall(gold, [proposition(1, ("ARG0", 0, 1)), proposition(2, ("ARG0", 0, 1))])
+    assert tally == Tally.of(1, predicted=1, gold=3)  # word 2 is no predicate, word 4 was missed
 
 
 @pytest.mark.parametrize(
     ("gold", "predicted", "expected"),
     [
         ([], [], Tally()),
-        ([said(1)], [], Tally()),
-        ([said(1, ("V", 1, 2))], [said(1, ("V", 1, 2))], Tally()),
-        ([said(1, ("ARG0", 0, 1))], [said(1)], Tally.of(0, predicted=0, gold=1)),
-        ([said(1)], [said(1, ("ARG0", 0, 1))], Tally.of(0, predicted=1, gold=0)),
+        ([proposition(1)], [], Tally()),
+        ([proposition(1, ("V", 1, 2))], [proposition(1, ("V", 1, 2))], Tally()),
+        ([proposition(1, ("ARG0", 0, 1))], [proposition(1)], Tally.of(0, predicted=0, gold=1)),
+        ([proposition(1)], [proposition(1, ("ARG0", 0, 1))], Tally.of(0, predicted=1, gold=0)),
         # The same twice, which no well-formed prediction has: right once.
-        ([said(1, ("ARG0", 0, 1))], [said(1, *[("ARG0", 0, 1)] * 2)], Tally.of(1, 2, 1)),
+        (
+            [proposition(1, ("ARG0", 0, 1))],
+            [proposition(1, *[("ARG0", 0, 1)] * 2)],
+            Tally.of(1, 2, 1),
+        ),
         # An argument where V is, and the other way round, gains nothing.
-        ([said(1, ("V", 1, 2))], [said(1, ("ARG0", 1, 2))], Tally.of(0, 1, 0)),
-        ([said(1, ("ARG0", 1, 2))], [said(1, ("V", 1, 2))], Tally.of(0, 0, 1)),
+        ([proposition(1, ("V", 1, 2))], [proposition(1, ("ARG0", 1, 2))], Tally.of(0, 1, 0)),
+        ([proposition(1, ("ARG0", 1, 2))], [proposition(1, ("V", 1, 2))], Tally.of(0, 0, 1)),
     ],
 )
 def test_degenerate_cases(
@@ -125,11 +129,11 @@ def test_degenerate_cases(
 
 
 def test_sentences_add_up() -> None:
-    gold = [[said(1, ("ARG0", 0, 1))], [], [said(0, ("ARG1", 1, 2))]]
-    predicted = [[said(1, ("ARG0", 0, 1))], [], [said(0, ("ARG0", 1, 2))]]
-    found = score_roles(gold, predicted)
-    assert found.overall == Tally.of(1, 2, 2)
-    assert found.by_label == {"ARG0": Tally.of(1, 2, 1), "ARG1": Tally.of(0, 0, 1)}
+    gold = [[proposition(1, ("ARG0", 0, 1))], [], [proposition(0, ("ARG1", 1, 2))]]
+    predicted = [[proposition(1, ("ARG0", 0, 1))], [], [proposition(0, ("ARG0", 1, 2))]]
+    score = score_roles(gold, predicted)
+    assert score.overall == Tally.of(1, 2, 2)
+    assert score.by_label == {"ARG0": Tally.of(1, 2, 1), "ARG1": Tally.of(0, 0, 1)}
     assert score_roles([], []) == RoleScore()
 
 
@@ -137,7 +141,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(ElmoxError, match="1 sentences predicted, expected 2 as in gold"):
         score_roles([[], []], [[]])
     with pytest.raises(ElmoxError, match="two propositions of word 1"):
-        score_sentence([said(1), said(1)], [])
+        score_sentence([proposition(1), proposition(1)], [])
 
 
 @pytest.mark.skipif(not EWT.is_dir(), reason=f"no PropBank at {EWT} (set ELMOX_SHARED)")
@@ -146,7 +150,7 @@ def test_real_propositions_against_themselves() -> None:
     gold = [sentence.propositions for sentence in read_propbank(path)]
     labels = [arg.label for props in gold for prop in props for arg in prop.args]
     number = sum(label != "V" and not label.startswith("C-") for label in labels)
-    found = score_roles(gold, gold)
-    assert found.overall == Tally.of(number, number, number)
-    assert found.overall.f1 == 100.0
-    assert "V" not in found.by_label
+    score = score_roles(gold, gold)
+    assert score.overall == Tally.of(number, number, number)
+    assert score.overall.f1 == 100.0
+    assert "V" not in score.by_label

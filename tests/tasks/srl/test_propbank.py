@@ -118,7 +118,9 @@ def test_the_real_propbank() -> None:
     counts = {}
     for part in ("train", "dev", "test"):
         sentences = list(read_propbank(EWT / f"{part}.jsonl.xz"))
-        predicates = [own.xpos[prop.pred] for own in sentences for prop in own.propositions]
+        predicates = [
+            sentence.xpos[prop.pred] for sentence in sentences for prop in sentence.propositions
+        ]
         verbal = sum(tag.startswith("V") for tag in predicates)
         counts[part] = (len(sentences), len(predicates), verbal)
     assert counts == {

@@ -27,8 +27,8 @@ from elmox.tasks.srl.network import RoleLabeler, best_tags
 from elmox.tasks.srl.task import SemanticRoles
 from elmox.tasks.tagging.spans import allowed_transitions
 
-# Words, and for each predicate its place and its arguments; V where it is not that place alone.
-SAID: tuple[tuple[str, dict[int, str]], ...] = (
+# Words, and for each predicate its index and its arguments; V if it has more than that one word.
+EXAMPLES: tuple[tuple[str, dict[int, str]], ...] = (
     ("Ada gave him the book", {1: "ARG0 0 0, ARG2 2 2, ARG1 3 4"}),
     ("He fell", {1: "ARG1 0 0"}),
     ("Stop", {0: ""}),
@@ -40,8 +40,12 @@ SAID: tuple[tuple[str, dict[int, str]], ...] = (
     ("no verbs here", {}),
     ("They fell and slept yesterday", {1: "ARG1 0 0", 3: "ARG0 0 0, ARGM-TMP 4 4"}),
 )
-WORDS = [text.split() for text, predicates in SAID if predicates]
-QUESTIONS = [{"tokens": text.split(), "predicates": list(own)} for text, own in SAID if own]
+WORDS = [text.split() for text, predicates in EXAMPLES if predicates]
+QUESTIONS = [
+    {"tokens": text.split(), "predicates": list(predicates)}
+    for text, predicates in EXAMPLES
+    if predicates
+]
 
 SMALL = ["words.dim=8", "words.filters=4", "words.min_count=1", "head.hidden=32", "head.layers=2"]
 BY_HEART = ["head.flag_dim=6", "head.dropout=0", "words.dropout=0", "elmo.dropout=0", "fit.lr=0.03"]
@@ -49,21 +53,21 @@ LONG = ["fit.batch_size=4", "fit.epochs=24", "fit.patience=24", "fit.least_updat
 
 
 def props(predicates: dict[int, str]) -> list[dict[str, Any]]:
-    found = []
+    propositions = []
     for pred, text in predicates.items():
         args = [part.split() for part in text.split(", ") if part]
         args += [] if any(label == "V" for label, _, _ in args) else [["V", str(pred), str(pred)]]
         spans = [[label, int(first), int(last)] for label, first, last in args]
-        found.append({"pred": pred, "lemma": "x", "frame": "x.01", "args": spans})
-    return found
+        propositions.append({"pred": pred, "lemma": "x", "frame": "x.01", "args": spans})
+    return propositions
 
 
-def write(path: Path, said: Sequence[tuple[str, dict[int, str]]] = SAID) -> Path:
+def write(path: Path, examples: Sequence[tuple[str, dict[int, str]]] = EXAMPLES) -> Path:
     lines = []
-    for text, predicates in said:
+    for text, predicates in examples:
         words = text.split()
-        own = {"sent_id": text, "words": words, "xpos": ["X"] * len(words)}
-        lines.append(json.dumps(own | {"props": props(predicates)}) + "\n")
+        values = {"sent_id": text, "words": words, "xpos": ["X"] * len(words)}
+        lines.append(json.dumps(values | {"props": props(predicates)}) + "\n")
     path.write_text("".join(lines))
     return path
 
@@ -91,15 +95,15 @@ def labeler(widths: Widths, **changes: Any) -> RoleLabeler:
 def sentence(text: str, predicates: dict[int, str]) -> RoleSentence:
     propositions = (
         Proposition(
-            own["pred"], "x", "x.01", tuple(Argument(a, b, c + 1) for a, b, c in own["args"])
+            values["pred"], "x", "x.01", tuple(Argument(a, b, c + 1) for a, b, c in values["args"])
         )
-        for own in props(predicates)
+        for values in props(predicates)
     )
     return RoleSentence("", tuple(text.split()), (), tuple(propositions))
 
 
 def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
-    """Random vectors, the same for a sentence wherever it stands."""
+    """Return random vectors that depend only on the length of the sentence."""
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     parts = []
     for width in (widths.input, widths.middle, widths.output):
@@ -114,12 +118,12 @@ def embedded(lengths: Sequence[int], widths: Widths) -> Embedded:
 
 @pytest.mark.parametrize("place", ["input", "middle", "both"])
 def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
-    found = fit_roles(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
-    assert (found.metric, found.mean) == ("f1", {"dev": 100.0})
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    results = fit_roles(tmp_path, recipe(f"elmo.model={tiny}", f"elmo.place={place}"))
+    assert (results.metric, results.mean) == ("f1", {"dev": 100.0})
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.score(tmp_path / "roles.jsonl") == {"f1": 100, "precision": 100, "recall": 100}
-    answers = tag_objects(fitted, QUESTIONS)
-    assert answers[0] == {
+    predictions = tag_objects(fitted, QUESTIONS)
+    assert predictions[0] == {
         "tokens": WORDS[0],
         "predicates": [1],
         "propositions": [
@@ -134,21 +138,24 @@ def test_ten_sentences_by_heart(place: str, tiny: Path, tmp_path: Path) -> None:
         ],
     }
     labels = [
-        [[arg["label"] for arg in own["arguments"]] for own in answer["propositions"]]
-        for answer in answers
+        [
+            [arg["label"] for arg in proposition["arguments"]]
+            for proposition in prediction["propositions"]
+        ]
+        for prediction in predictions
     ]
     assert labels[4] == [["ARG0"]]  # neither V ("took off") nor C-V ("gave it up") is an argument
     assert labels[5] == [["ARG0", "ARG1", "ARGM-TMP"]]
     alone = [tag_objects(fitted, [question])[0] for question in reversed(QUESTIONS)]
-    assert alone == answers[::-1]
+    assert alone == predictions[::-1]
 
 
-def test_any_sentence_can_be_asked(tmp_path: Path) -> None:
+def test_any_sentence_can_be_labeled(tmp_path: Path) -> None:
     """With labels in the dev data that training did not have, too."""
     dev = write(tmp_path / "dev.jsonl", [("Ada fell", {1: "ARGM-NEW 0 0"})])
-    found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"), dev)
-    assert found.mean == {"dev": 0.0}
-    fitted = TaskPredictor.from_pretrained(found.best.model, device="cpu")
+    results = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"), dev)
+    assert results.mean == {"dev": 0.0}
+    fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     long = ["word"] * 1000
     one, none, empty, many = tag_objects(
         fitted,
@@ -162,31 +169,34 @@ def test_any_sentence_can_be_asked(tmp_path: Path) -> None:
     assert one["propositions"] == [{"predicate": 0, "arguments": []}]
     assert none["propositions"] == []
     assert empty == {"predicates": [], "tokens": [], "propositions": []}
-    assert [own["predicate"] for own in many["propositions"]] == [999, 0, 5]
+    assert [proposition["predicate"] for proposition in many["propositions"]] == [999, 0, 5]
     assert tag_objects(fitted, [{"tokens": ["x", "y"], "predicates": []}]) == [none]
 
 
 def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Places are counted in all its tokens, over stdin and from a file; what is wrong is named."""
-    found = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
-    model = found.best.model
+    """Indices count all its tokens, over stdin and from a file; what is wrong is named."""
+    results = fit_roles(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
+    model = results.best.model
     text = "I ate it. It was a very long day. He went home."
-    asked: list[dict[str, Any]] = [
+    questions: list[dict[str, Any]] = [
         {"id": "a", "text": "I ate it . He went .", "predicates": [1, 5]},
         {"id": "b", "text": text, "predicates": [12]},
     ]
     lines = tmp_path / "asked.jsonl"
-    lines.write_text("".join(json.dumps(own) + "\n" for own in asked))
+    lines.write_text("".join(json.dumps(question) + "\n" for question in questions))
     code, out, err = run_here(["tag", model, lines], capsys)
     assert code == 0, err
     first, second = map(json.loads, out.splitlines())
-    assert first["tokens"] == asked[0]["text"].split()
-    assert [own["predicate"] for own in first["propositions"]] == [1, 5]
+    assert first["tokens"] == questions[0]["text"].split()
+    assert [proposition["predicate"] for proposition in first["propositions"]] == [1, 5]
     assert second["tokens"][12] == "went"
-    assert tag_objects(TaskPredictor.from_pretrained(model, device="cpu"), asked) == [first, second]
+    assert tag_objects(TaskPredictor.from_pretrained(model, device="cpu"), questions) == [
+        first,
+        second,
+    ]
     piped = run_elmox("tag", model, "-", stdin=lines.read_bytes())
     assert (piped.returncode, piped.stdout) == (0, out), piped.stderr
-    lines.write_text(json.dumps(asked[0]) + '\n\n{"text": "", "predicates": [0]}\n')
+    lines.write_text(json.dumps(questions[0]) + '\n\n{"text": "", "predicates": [0]}\n')
     code, out, err = run_here(["tag", model, lines], capsys)
     says = "predicates is [0], expected an empty list for a sentence without words"
     assert_one_line(code, out, err, f"{lines}, line 3: {says}")
@@ -221,9 +231,9 @@ def test_bad_questions(predicates: Any, message: str) -> None:
 
 def test_files(tmp_path: Path) -> None:
     task = SemanticRoles(TASKS["srl"])
-    assert [list(own.words) for own in task.read(write(tmp_path / "a.jsonl"))] == WORDS
+    assert [list(example.words) for example in task.read(write(tmp_path / "a.jsonl"))] == WORDS
     with pytest.raises(ElmoxError, match="no predicates"):
-        task.read(write(tmp_path / "none.jsonl", SAID[8:9]))
+        task.read(write(tmp_path / "none.jsonl", EXAMPLES[8:9]))
     twice = [("He fell", {1: "ARG1 0 0"})]
     line = json.loads(write(tmp_path / "b.jsonl", twice).read_text())
     line["props"] *= 2
@@ -237,9 +247,9 @@ def test_conll2012(tmp_path: Path) -> None:
     rows = ("He PRP * - - - - * (ARG1*) -", "fell VBD * fall 01 1 - * (V*) -")
     body = "".join(f"a 0 {number} {row}\n" for number, row in enumerate(rows))
     path.write_text(f"#begin document (a); part 000\n{body}\n#end document\n")
-    (found,) = SemanticRoles(TASKS["srl"]).read(path)
-    assert (found.words, found.propositions[0].pred) == (("He", "fell"), 1)
-    assert found.propositions[0].args == (Argument("ARG1", 0, 1), Argument("V", 1, 2))
+    (example,) = SemanticRoles(TASKS["srl"]).read(path)
+    assert (example.words, example.propositions[0].pred) == (("He", "fell"), 1)
+    assert example.propositions[0].args == (Argument("ARG1", 0, 1), Argument("V", 1, 2))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +290,7 @@ def test_gradients_reach_everything() -> None:
     assert nothing == 0
 
 
-def test_answers_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     widths = Widths(5, middle=3, output=2)
     head = labeler(widths).eval()
     torch.nn.init.normal_(head.scores.weight, std=3)
@@ -288,19 +298,19 @@ def test_answers_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> 
     examples = [
         sentence("w " * length, dict.fromkeys(range(0, length, 2), "")) for length in lengths
     ]
-    found = head.predict(embedded(lengths, widths), examples)
-    assert [len(own) for own in found] == [2, 4, 1, 3]
-    assert any(roles for own in found for roles in own)
-    for example, length, own in zip(examples, lengths, found, strict=True):
-        assert head.predict(embedded((length,), widths), [example]) == [own]
+    predictions = head.predict(embedded(lengths, widths), examples)
+    assert [len(sentence_roles) for sentence_roles in predictions] == [2, 4, 1, 3]
+    assert any(roles for sentence_roles in predictions for roles in sentence_roles)
+    for example, length, sentence_roles in zip(examples, lengths, predictions, strict=True):
+        assert head.predict(embedded((length,), widths), [example]) == [sentence_roles]
     monkeypatch.setattr("elmox.tasks.srl.network.MAX_WORDS", 10)
-    assert head.predict(embedded(lengths, widths), examples) == found
+    assert head.predict(embedded(lengths, widths), examples) == predictions
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 99))
 def test_the_best_tags(lengths: list[int], num_labels: int, seed: int) -> None:
-    """Against a CRF without scores of its own, told where V is by scores."""
+    """Against a CRF without transition scores, where large scores force the position of V."""
     lengths.sort(reverse=True)
     labels = ["V", "A", "C-V", "R-A"][:num_labels]
     tags = ["O", *(f"{p}-{label}" for p in "BI" for label in labels)]
@@ -311,13 +321,13 @@ def test_the_best_tags(lengths: list[int], num_labels: int, seed: int) -> None:
     flags[range(len(lengths)), [(seed + row) % n for row, n in enumerate(lengths)]] = 1
     packing = Packing.of(np.array(lengths))
     places = torch.from_numpy(packing.rows), torch.from_numpy(packing.steps)
-    found = torch.zeros(mask.shape, dtype=torch.int64)
-    found[places] = best_tags(scores[places], flags[places], packing.sizes)
+    decoded = torch.zeros(mask.shape, dtype=torch.int64)
+    decoded[places] = best_tags(scores[places], flags[places], packing.sizes)
     forced = scores.clone()
     forced[..., 1] += torch.where(flags == 1, 1e4, -1e4)
     crf = Crf(len(tags), *allowed_transitions(tags, "BIO"))
-    for path, own in zip(crf.decode(forced, mask), found.tolist(), strict=True):
-        assert path == own[: len(path)]
+    for path, sequence in zip(crf.decode(forced, mask), decoded.tolist(), strict=True):
+        assert path == sequence[: len(path)]
 
 
 def _chance(seed: int) -> torch.Generator:

@@ -40,11 +40,11 @@ def test_words_and_tags(tmp_path: Path) -> None:
     assert first == TaggedSentence(("EU", "rejects"), ("I-ORG", "O"))
     assert second == TaggedSentence(("10\u00a0000", "#"), ("O", "O"))
     assert third == TaggedSentence((".",), ("O",))
-    assert [len(own) for own in (first, second, third)] == [2, 2, 1]
+    assert [len(sentence) for sentence in (first, second, third)] == [2, 2, 1]
 
 
 def test_other_columns(tmp_path: Path) -> None:
-    assert [own.tags for own in read(tmp_path, SAMPLE, tag=1)] == [
+    assert [sentence.tags for sentence in read(tmp_path, SAMPLE, tag=1)] == [
         ("NNP", "VBZ"),
         ("CD", "#"),
         (".",),

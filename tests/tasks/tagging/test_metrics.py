@@ -127,8 +127,8 @@ def test_spans_end_with_their_sentence() -> None:
 def test_scores_of_sentences_add_up() -> None:
     gold, predicted = tagged(GOLD), tagged(PREDICTED)
     total = score_spans([], [])
-    for own, others in zip(gold, predicted, strict=True):
-        total += score_spans([own], [others])
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        total += score_spans([gold_tags], [predicted_tags])
     assert total == score_spans(gold, predicted)
     assert table(total) == CONLLEVAL
 
@@ -138,8 +138,8 @@ def test_spans_do_not_depend_on_the_scheme() -> None:
         [converted(tags, "BIO", "BIOUL") for tags in tagged(text)] for text in (GOLD, PREDICTED)
     )
     expected = score_spans(tagged(GOLD), tagged(PREDICTED))
-    for found in (score_spans(gold, predicted), score_spans(gold, tagged(PREDICTED))):
-        assert (found.overall, found.by_label) == (expected.overall, expected.by_label)
+    for score in (score_spans(gold, predicted), score_spans(gold, tagged(PREDICTED))):
+        assert (score.overall, score.by_label) == (expected.overall, expected.by_label)
     assert score_spans(gold, tagged(GOLD)).overall.f1 == 100
     assert score_spans(gold, tagged(GOLD)).tags.percent < 100
 

@@ -150,11 +150,11 @@ def test_exactly_the_well_formed_sequences_are_allowed(scheme: Scheme) -> None:
 def test_bioes_is_constrained_as_bioul_is() -> None:
     bioul = allowed_transitions(["O", "B-X", "I-X", "L-X", "U-X"], "BIOUL")
     bioes = allowed_transitions(["O", "B-X", "I-X", "E-X", "S-X"], "BIOUL")
-    for own, other in zip(bioul, bioes, strict=True):
-        np.testing.assert_array_equal(own, other)
+    for expected, other in zip(bioul, bioes, strict=True):
+        np.testing.assert_array_equal(expected, other)
 
 
 def test_all_is_allowed_for_plain_tags() -> None:
     allowed = allowed_transitions(["NN", "VB", "B-X"], None)
-    assert [own.shape for own in allowed] == [(3,), (3,), (3, 3)]
-    assert all(own.all() and own.dtype == np.bool_ for own in allowed)
+    assert [mask.shape for mask in allowed] == [(3,), (3,), (3, 3)]
+    assert all(mask.all() and mask.dtype == np.bool_ for mask in allowed)

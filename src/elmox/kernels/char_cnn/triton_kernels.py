@@ -140,7 +140,7 @@ def make_plan(shape: Shape, num_words: int, lengths: Tensor | None, device: torc
 
 
 class _CharCnn(torch.autograd.Function):
-    """What `char_cnn` does, with gradients for the table and for all weights and biases."""
+    """The operation of `char_cnn`, with gradients for the table and for all weights and biases."""
 
     @staticmethod
     def forward(

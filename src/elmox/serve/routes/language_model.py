@@ -30,7 +30,7 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
         model = _with_softmax(service.model(request, body.model))
         sentences = await service.tokenize(model.elmo, body.input)
         scores = await service.admit_and_compute(request, Score(model.elmo), sentences)
-        data = [{"index": index, **_score(own)} for index, own in enumerate(scores)]
+        data = [{"index": index, **_score(score)} for index, score in enumerate(scores)]
         num_tokens = sum(map(len, sentences))
         return json_response(
             {"object": "list", "model": model.name, "data": data, "usage": usage(num_tokens)}

@@ -66,7 +66,7 @@ def docs_page(schema: dict[str, Any]) -> str:
 
 def _examples(endpoint: dict[str, Any]) -> list[tuple[str, Any]]:
     content = endpoint.get("requestBody", {}).get("content", {}).get("application/json", {})
-    return [(name, own["value"]) for name, own in content.get("examples", {}).items()]
+    return [(name, example["value"]) for name, example in content.get("examples", {}).items()]
 
 
 def _example(path: str, name: str, value: Any) -> str:

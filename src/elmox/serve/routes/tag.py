@@ -38,7 +38,10 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
         record_of(request).model = name
         service.admit(request, len(inputs), num_tokens)
         predictions = await service.compute(request, Tag(tagger), inputs, num_tokens)
-        data = [{"index": index, "predictions": own} for index, own in enumerate(predictions)]
+        data = [
+            {"index": index, "predictions": prediction}
+            for index, prediction in enumerate(predictions)
+        ]
         return json_response(
             {"object": "list", "task": name, "data": data, "usage": usage(num_tokens)}
         )

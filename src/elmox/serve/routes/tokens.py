@@ -59,7 +59,7 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
         if kind == "application/json":
             data = _data(body, items, vectors, first=0)
             head = {"object": "list", "model": model.name, "usage": usage(num_tokens)}
-            if sum(own.size for own in vectors) <= SMALL_RESPONSE:
+            if sum(array.size for array in vectors) <= SMALL_RESPONSE:
                 return json_response({**head, "data": list(data)})
             return StreamingResponse(_json(head, data), media_type=kind)
         together, headers = joined(vectors, empty=operation([[]])[0])
@@ -113,15 +113,15 @@ def _data(
     body: TokensBody, items: Sequence[TokenizedText], vectors: Sequence[FloatArray], first: int
 ) -> Iterator[dict[str, Any]]:
     """Return the entries of a response for some vectors, which are those of items from `first`."""
-    for index, own in enumerate(vectors, start=first):
+    for index, array in enumerate(vectors, start=first):
         item = items[index]
         yield {
             "index": index,
             "input": item.input,
             "tokens": item.tokens,
             "offsets": item.offsets,
-            "shape": own.shape,
-            "embedding": encoded(own, body.encoding_format),
+            "shape": array.shape,
+            "embedding": encoded(array, body.encoding_format),
         }
 
 

@@ -1,4 +1,4 @@
-"""Antecedents: for each mention of a document, which earlier one it goes on about, if any.
+"""Antecedents: for each mention of a document, the earlier one that it refers back to, if any.
 
 Lee et al. 2017, section 4. The score of a pair is the sum of three: of either span as a mention,
 and of the two as a pair, which a feed-forward net gives from both spans, their product value by
@@ -52,7 +52,7 @@ class AntecedentScorer(nn.Module):
             feature_dim: width of the vectors that stand for distances and speakers.
             hidden: widths of the net's layers.
             dropout: on these layers, and on the vectors of features.
-            speakers: whether it matters who speaks.
+            speakers: whether speakers are a feature.
         """
         super().__init__()
         self._most = most
@@ -72,15 +72,15 @@ class AntecedentScorer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, mentions: Mentions, speakers: Tensor) -> Tensor:
-        """Scores of no antecedent, then of the mention before, the one before that: (M, 1 + K).
+        """Score no antecedent, then the preceding mentions, nearest first: (M, 1 + K).
 
-        Those of mentions that are not there are -inf.
+        Scores of candidates that do not exist are -inf.
 
         Args:
             mentions: of one document, in order.
             speakers: (P,) a number for the speaker of each of its words.
         """
-        # One candidate at least, be it there or not: a loss needs weights to depend on.
+        # At least one candidate, even if it does not exist: a loss must depend on the weights.
         count = len(mentions.scores)
         shape = count, max(1, min(self._most, count - 1))  # M, K
         # The first mention has no candidate, the second one, and so on.
@@ -89,15 +89,19 @@ class AntecedentScorer(nn.Module):
         vectors = mentions.vectors
         tables = vectors, self.anaphor(vectors), self.antecedent(vectors)
         speaking = speakers[mentions.starts]
-        portions = (torch.split(own, _most_pairs(vectors)) for own in (anaphors, antecedents))
-        found = [
+        portions = (
+            torch.split(indices, _most_pairs(vectors)) for indices in (anaphors, antecedents)
+        )
+        pair_scores = [
             _recomputed(self._pairs, *both, speaking, *tables)
             for both in zip(*portions, strict=True)
         ]
-        own = mentions.scores[:, None]
-        scores = torch.cat(found) + F.embedding(antecedents, own).squeeze(-1)  # (R,)
+        mention_scores = mentions.scores[:, None]
+        scores = torch.cat(pair_scores) + F.embedding(antecedents, mention_scores).squeeze(
+            -1
+        )  # (R,)
         pairs = scores.new_full(shape, float("-inf")).index_put_((anaphors, steps), scores)
-        return F.pad(own + pairs, (1, 0))
+        return F.pad(mention_scores + pairs, (1, 0))
 
     def _pairs(
         self,
@@ -108,26 +112,26 @@ class AntecedentScorer(nn.Module):
         as_anaphors: Tensor,
         as_antecedents: Tensor,
     ) -> Tensor:
-        """Scores of pairs, (R,); the rest are tables that have a row for each mention."""
+        """Score pairs, (R,); the other arguments are tables with one row per mention."""
         bins = torch.bucketize(anaphors - antecedents, self._bins, right=True) - 1
         features = [self.distances(bins)]
         if self.speakers is not None:
             features.append(self.speakers((speaking[anaphors] == speaking[antecedents]).long()))
         product = F.embedding(anaphors, vectors) * F.embedding(antecedents, vectors)
-        found = F.embedding(anaphors, as_anaphors) + F.embedding(antecedents, as_antecedents)
-        found = found + self.product(product)
-        found = found + self.features(self.dropout(torch.cat(features, dim=-1)))
-        scores: Tensor = self.rest(found).squeeze(-1)
+        hidden = F.embedding(anaphors, as_anaphors) + F.embedding(antecedents, as_antecedents)
+        hidden = hidden + self.product(product)
+        hidden = hidden + self.features(self.dropout(torch.cat(features, dim=-1)))
+        scores: Tensor = self.rest(hidden).squeeze(-1)
         return scores
 
 
 def gold_antecedents(entities: Tensor, num_candidates: int) -> Tensor:
-    """Which of a mention's candidates are right, where scores stand: (M, 1 + K).
+    """Mark the gold candidates of each mention, in the layout of the scores: (M, 1 + K).
 
-    None is, where no candidate is of the same entity, or the mention is of none.
+    Column 0 is marked if no candidate has the same entity, or the mention has none.
 
     Args:
-        entities: (M,) the number of each mention's entity, from 1 on; 0 for none.
+        entities: (M,) index of each mention's entity, from 1 on; 0 for none.
         num_candidates: K.
     """
     numbers = torch.arange(len(entities), device=entities.device)
@@ -138,7 +142,7 @@ def gold_antecedents(entities: Tensor, num_candidates: int) -> Tensor:
 
 
 def antecedent_loss(scores: Tensor, right: Tensor) -> Tensor:
-    """The mean negative log-likelihood of all right antecedents of a mention together: ().
+    """Return the mean negative log-likelihood of all gold antecedents of a mention: ().
 
     Args:
         scores: (M, 1 + K).
@@ -149,7 +153,7 @@ def antecedent_loss(scores: Tensor, right: Tensor) -> Tensor:
 
 
 def _most_pairs(vectors: Tensor) -> int:
-    """Pairs of these mentions (M, D) that are scored together."""
+    """Return how many pairs of these mentions (M, D) are scored at once."""
     if vectors.device.type != "cuda":
         return MOST_PAIRS
     memory = torch.cuda.get_device_properties(vectors.device).total_memory
@@ -157,7 +161,7 @@ def _most_pairs(vectors: Tensor) -> int:
 
 
 def pairs_that_fit(memory: int, pair: int) -> int:
-    """A power of 2, that GPUs of about the same size draw the same dropout.
+    """Return a power of 2, so that GPUs of about the same size draw the same dropout.
 
     Args:
         memory: bytes of the GPU.
@@ -168,8 +172,8 @@ def pairs_that_fit(memory: int, pair: int) -> int:
 
 
 def _recomputed(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """What a function gives; for the gradient it is called again, not remembered."""
+    """Call a function whose intermediate results are recomputed for the gradient, not stored."""
     if not torch.is_grad_enabled():
         return function(*inputs)
-    found: Tensor = checkpoint(function, *inputs, use_reentrant=False)
-    return found
+    output: Tensor = checkpoint(function, *inputs, use_reentrant=False)
+    return output

@@ -84,22 +84,22 @@ class MentionScorer(nn.Module):
         count: int,
         known: Tensor | None = None,
     ) -> Mentions:
-        """The best spans.
+        """Return the best spans.
 
         Args:
             encoded: (P, X) words after the LSTM.
             embedded: (P, E) and before it.
-            ends: (P,) where the sentence of each word ends: the place after its last word.
-            count: how many spans, at most.
+            ends: (P,) end of each word's sentence: the index after its last word.
+            count: maximum number of spans.
             known: (P, W) true for spans that come before all others, whatever their scores; None
                 for none.
         """
         most = self.widths.num_embeddings
         widths = self.dropout(self.widths.weight)  # (W, feature_dim), the same for all spans
         weights = _weights(self.importance(encoded).squeeze(-1), most)  # (P, W, W)
-        found = self.start(encoded)[:, None] + _windows(self.last(encoded), most)
-        found = found + weights @ _windows(self.head(embedded), most) + self.feature(widths)
-        scores = self.rest(found).squeeze(-1)  # (P, W)
+        hidden = self.start(encoded)[:, None] + _windows(self.last(encoded), most)
+        hidden = hidden + weights @ _windows(self.head(embedded), most) + self.feature(widths)
+        scores = self.rest(hidden).squeeze(-1)  # (P, W)
         steps = torch.arange(most, device=ends.device)
         words = torch.arange(len(ends), device=ends.device)
         outside = words[:, None] + steps >= ends[:, None]
@@ -110,8 +110,8 @@ class MentionScorer(nn.Module):
         starts, steps_to_last = places // most, places % most
         lasts = starts + steps_to_last
         members = torch.clamp(starts[:, None] + steps, max=len(ends) - 1)  # (M, W)
-        own = F.embedding(places, weights.flatten(0, 1))  # (M, W)
-        heads = own[:, None] @ F.embedding(members, embedded)
+        span_weights = F.embedding(places, weights.flatten(0, 1))  # (M, W)
+        heads = span_weights[:, None] @ F.embedding(members, embedded)
         parts = [
             F.embedding(starts, encoded),
             F.embedding(lasts, encoded),
@@ -125,7 +125,7 @@ class MentionScorer(nn.Module):
 def feed_forward(
     size: int, hidden: Sequence[int], dropout: float, *, bias: bool = True
 ) -> nn.Sequential:
-    """A score of a vector, by way of ReLU layers: (..., size) to (..., 1)."""
+    """Return ReLU layers that score a vector: (..., size) to (..., 1)."""
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(size, width), *activation(dropout)]
@@ -134,12 +134,12 @@ def feed_forward(
 
 
 def activation(dropout: float) -> tuple[nn.Module, nn.Module]:
-    """What follows each hidden layer."""
+    """Return the modules that follow each hidden layer."""
     return nn.ReLU(), nn.Dropout(dropout)
 
 
 def best_spans(scores: Tensor, count: int) -> Tensor:
-    """Places of the best spans of which no two cross, in order: (M,).
+    """Return the indices of the best spans that do not cross, in order: (M,).
 
     Spans are taken by falling score, unless they cross one that was taken before; at most `count`.
     Whether a span is taken depends on better ones alone. So if all are assumed to be taken and
@@ -149,7 +149,7 @@ def best_spans(scores: Tensor, count: int) -> Tensor:
 
     Args:
         scores: (P, W), -inf where there is no span.
-        count: how many, at most.
+        count: maximum number.
     """
     order = scores.flatten().argsort(descending=True, stable=True)
     numbers = torch.arange(len(order), device=order.device)
@@ -163,7 +163,7 @@ def best_spans(scores: Tensor, count: int) -> Tensor:
 
 
 def _without_rivals(there: Tensor, rivals: Tensor) -> tuple[Tensor, int]:
-    """The spans that are taken, (P, W), and how many.
+    """Return the spans that are taken, (P, W), and their number.
 
     Args:
         there: (P, W) true where there is a span.
@@ -188,10 +188,10 @@ def _without_rivals(there: Tensor, rivals: Tensor) -> tuple[Tensor, int]:
 
 
 def _crossing(most: int, device: torch.device) -> Tensor:
-    """Whether a span crosses another: begins in it and ends after it, or the other way round.
+    """Return whether a span crosses another: starts in it and ends after it, or vice versa.
 
-    By the width of the one, the width of the other, and how many words after the one the other
-    begins (from 1 - W to W - 1): (W, W, 2W - 1).
+    Indexed by the width of the first, the width of the second, and the offset of the second's
+    start from the first's (from 1 - W to W - 1): (W, W, 2W - 1).
     """
     widths = torch.arange(1, most + 1, device=device)
     stop = widths[:, None, None]
@@ -219,7 +219,7 @@ def _windows(words: Tensor, most: int) -> Tensor:
 
 
 def _weights(importance: Tensor, most: int) -> Tensor:
-    """Of each span, the weights of the words from its first on, zero after its last: (P, W, W).
+    """Return the weights of each span's words, zero after its last: (P, W, W).
 
     Args:
         importance: (P,) of words.

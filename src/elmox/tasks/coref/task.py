@@ -75,7 +75,7 @@ class Coreference(Task[Document, Clusters]):
             raise ElmoxError(f"{path} has no entities: expected CoNLL-2012 with coreference")
         return documents
 
-    def example_from_input(self, values: Mapping[str, Any]) -> Document:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> Document:
         """Return a document; `speakers` may have a name for each sentence or for each word."""
         return unlabeled_document(values["sentences"], values.get("speakers"))
 

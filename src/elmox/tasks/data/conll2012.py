@@ -88,7 +88,7 @@ def read_conll2012(path: Path) -> Iterator[AnnotatedDocument]:
         ElmoxError: a line is malformed; the message names file, line and what was expected.
     """
     document: _Open | None = None
-    number, found = 0, False
+    number, has_documents = 0, False
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             text = line.rstrip("\n")
@@ -98,7 +98,7 @@ def read_conll2012(path: Path) -> Iterator[AnnotatedDocument]:
                     document = _Open(path, begin[1], int(begin[2] or 0))
                 elif end and document is not None:
                     yield document.end()
-                    document, found = None, True
+                    document, has_documents = None, True
                 else:
                     raise _misplaced(path, number, text, document)
             elif not text.strip():
@@ -110,12 +110,12 @@ def read_conll2012(path: Path) -> Iterator[AnnotatedDocument]:
                 document.add(number, text)
     if document is not None:
         raise _malformed(path, number, "the end, expected #end document before it")
-    if not found:
+    if not has_documents:
         raise ElmoxError(f"{path} has no documents: expected CoNLL-2012, with #begin document")
 
 
 class _Row(NamedTuple):
-    """The columns of a word, and where they stand in the file."""
+    """The columns of a word, and their line in the file."""
 
     line: int
     columns: list[str]
@@ -123,7 +123,7 @@ class _Row(NamedTuple):
 
 @dataclass
 class _Open:
-    """A document whose end has not come yet; `rows` are of the sentence that is being read."""
+    """A document being read; `rows` belong to its current sentence."""
 
     path: Path
     name: str
@@ -168,16 +168,16 @@ class _Open:
 
 
 def _mentions(path: Path, rows: list[_Row]) -> Iterator[tuple[str, int, int]]:
-    """The entities of a sentence's mentions with their spans."""
+    """Yield the entities of a sentence's mentions with their spans."""
     opened: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         cell = row.columns[-1]
         for piece in () if cell in _NOTHING else cell.split("|"):
-            found = _MENTION.fullmatch(piece)
-            if found is None or not (found[1] or found[3]):
+            match = _MENTION.fullmatch(piece)
+            if match is None or not (match[1] or match[3]):
                 problem = f"coreference {cell!r:.60}, expected (N, N) or (N) with | between them"
                 raise _malformed(path, row.line, problem)
-            begins, entity, ends = found.groups()
+            begins, entity, ends = match.groups()
             starts = opened.setdefault(entity, [])
             if begins:
                 starts.append(place)
@@ -201,13 +201,13 @@ def _propositions(path: Path, rows: list[_Row]) -> tuple[Proposition, ...]:
 
 
 def _proposition(path: Path, rows: list[_Row], column: int) -> Proposition:
-    """The proposition of a column; its predicate is the first word of V."""
+    """Return the proposition of a column; its predicate is the first word of V."""
     args: list[Argument] = []
     label, start = "", 0  # of the argument that is open; no label: none is
     for place, row in enumerate(rows):
-        found = _ROLE.fullmatch(row.columns[column])
-        begins, ends = found.groups(default="") if found else ("", "")
-        if not found or (begins and label) or (ends and not begins and not label):
+        match = _ROLE.fullmatch(row.columns[column])
+        begins, ends = match.groups(default="") if match else ("", "")
+        if not match or (begins and label) or (ends and not begins and not label):
             problem = f"{row.columns[column]!r:.60} in column {column + 1}, expected the brackets "
             raise _malformed(path, row.line, f"{problem}of one argument after the other: (ARG0* *)")
         if begins:

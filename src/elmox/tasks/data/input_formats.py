@@ -5,6 +5,7 @@
 | a sentence | `tokens`; every sentence of `text` is one input | every sentence |
 | a sentence and positions in it | `tokens`, or `text`, which is one sentence | not possible |
 | a document | `sentences`, or `text`, or `tokens` of its only sentence | lines up to a blank one |
+| a text of any length | `text` (or another key), or `tokens` | every line |
 | several texts | each under its name | not possible |
 
 A text is a list of tokens, or a string, which the tokenizer splits; then the offsets of its tokens
@@ -47,11 +48,13 @@ class InputFormat(ABC):
         text_keys: keys of the texts that the task reads.
         alternative_keys: keys under which the text may be given instead.
         required_keys: keys of everything else that the task requires.
+        keeps_text: `elmox tag` copies the text to its output, because the task's output lacks it.
     """
 
     text_keys: tuple[str, ...]
     alternative_keys: tuple[str, ...] = ()
     required_keys: tuple[str, ...] = ()
+    keeps_text = False
 
     @abstractmethod
     def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
@@ -65,7 +68,9 @@ class InputFormat(ABC):
         """Return the inputs of a mapping with running text; one, unless inputs are sentences."""
         return [self.from_mapping(values, tokenize)]
 
-    def from_lines(self, lines: Iterable[Line]) -> Iterator[TokenizedInput] | None:
+    def from_lines(
+        self, lines: Iterable[Line], tokenize: Tokenize
+    ) -> Iterator[TokenizedInput] | None:
         """Return the inputs of plain text; None, the default, if plain text cannot express them.
 
         Each has a key `line`, the index of its (first) line, in which its offsets are counted.
@@ -94,7 +99,7 @@ class SentenceInput(InputFormat):
             for one in sentences
         ] or [_one_sentence(values, tokenize)]
 
-    def from_lines(self, lines: Iterable[Line]) -> Iterator[TokenizedInput]:
+    def from_lines(self, lines: Iterable[Line], tokenize: Tokenize) -> Iterator[TokenizedInput]:
         """Return every sentence; a blank line is an empty one."""
         for index, line in enumerate(lines):
             by_sentence = line.offsets()
@@ -149,7 +154,7 @@ class DocumentInput(InputFormat):
             {"sentences": [sentence.offsets for sentence in document]},
         )
 
-    def from_lines(self, lines: Iterable[Line]) -> Iterator[TokenizedInput]:
+    def from_lines(self, lines: Iterable[Line], tokenize: Tokenize) -> Iterator[TokenizedInput]:
         """Return the documents: one or more blank lines end one, as in text to train a biLM on."""
         document: list[tuple[int, Line]] = []
         for index, line in enumerate(lines):
@@ -162,12 +167,37 @@ class DocumentInput(InputFormat):
             yield _document(document)
 
 
+class TextInput(InputFormat):
+    """Every input is one text, of however many sentences."""
+
+    keeps_text = True
+
+    def __init__(self, key: str = "text") -> None:
+        """Expect the text under this key."""
+        self.text_keys = (key,)
+        self.alternative_keys = tuple(other for other in ("text", "tokens") if other != key)
+
+    def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
+        """Return the text."""
+        (name,) = self.text_keys
+        keys = (name, *self.alternative_keys)
+        text = values[_key_of(values, keys, " or ".join(keys))]
+        tokens = _tokens(name, text, tokenize)
+        strings = {name: text} if isinstance(text, str) else {}
+        return TokenizedInput({**values, name: tokens}, strings=strings)
+
+    def from_lines(self, lines: Iterable[Line], tokenize: Tokenize) -> Iterator[TokenizedInput]:
+        """Return every line, blank ones too."""
+        for index, line in enumerate(lines):
+            yield self.from_mapping({"line": index, "text": line.text or ""}, tokenize)
+
+
 class NamedTextsInput(InputFormat):
     """Every input has several texts, each under its key."""
 
-    def __init__(self, *keys: str) -> None:
+    def __init__(self, *keys: str, keeps_text: bool = False) -> None:
         """Name the texts."""
-        self.text_keys = keys
+        self.text_keys, self.keeps_text = keys, keeps_text
 
     def from_mapping(self, values: Mapping[str, Any], tokenize: Tokenize) -> TokenizedInput:
         """Return the texts."""

@@ -3,7 +3,7 @@
     the 0.418 0.24968 -0.41242
     of 0.70853 0.57088 -0.4716
 
-Files list frequent words first, so that the first lines are the ones to have.
+Files list frequent words first, so the first lines are the most useful.
 """
 
 from pathlib import Path
@@ -28,28 +28,28 @@ def read_word_vectors(path: Path, most: int | None = None) -> WordVectors:
 
     Args:
         path: the file.
-        most: how many words, from the first line on; None for all. Words that come again are left
-            out.
+        most: maximum number of words, from the first line on; None for all. Repeated words are
+            skipped.
 
     Raises:
         ElmoxError: a line is malformed, or there is none; the message names file and line.
     """
-    found: dict[str, NDArray[np.float32]] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
     width = 0
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
-            if most is not None and len(found) >= most:
+            if most is not None and len(vectors) >= most:
                 break
             fields = line.rstrip().split(" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
                 continue  # word2vec's sizes
             width = width or len(fields) - 1
-            # A word may have spaces inside: what counts is the number of values behind it.
+            # A word may contain spaces: only the number of values after it is fixed.
             word, values = " ".join(fields[:-width]), fields[-width:]
-            found.setdefault(word, _vector(path, number, word, values, width))
-    if not found:
+            vectors.setdefault(word, _vector(path, number, word, values, width))
+    if not vectors:
         raise ElmoxError(f"{path} has no vectors: expected a word and its values a line")
-    return WordVectors(tuple(found), np.stack(list(found.values())))
+    return WordVectors(tuple(vectors), np.stack(list(vectors.values())))
 
 
 def _vector(

@@ -62,7 +62,7 @@ class Entailment(Task[EntailmentPair, Probabilities]):
             for pair in pairs
         ]
 
-    def example_from_input(self, values: Mapping[str, Any]) -> EntailmentPair:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> EntailmentPair:
         """Return a pair without a label."""
         return EntailmentPair(tuple(values["premise"]), tuple(values["hypothesis"]))
 

@@ -2,11 +2,11 @@
 
 Each study fits the same model in several variants, on the same data and cached layers:
 
-    layers   no ELMo, layer 0, the top layer, mixes with strong and weak regularisation   (Table 2)
+    layers   no ELMo, layer 0, the top layer, mixes with strong and weak regularization   (Table 2)
     place    ELMo at the input, the output, or both                                       (Table 3)
     samples  0.1%, 1%, 10% and all of the training data, without and with ELMo            (Figure 1)
 
-What a mix has learned (Figure 2) is shown for every variant that has one.
+The learned weights (Figure 2) are shown for every variant that has a mix.
 """
 
 import math
@@ -28,7 +28,7 @@ Study: TypeAlias = Literal["layers", "place", "samples"]
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
 WITHOUT, WITH = "without ELMo", "with ELMo"
-LEFT_OUT = (f"elmo.model={NO_ELMO}", "elmo.finetune=false")  # what changes without ELMo
+LEFT_OUT = (f"elmo.model={NO_ELMO}", "elmo.finetune=false")  # the changes of a variant without ELMo
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Variant:
     """One row of a study.
 
     Attributes:
-        name: as the table calls it.
-        changes: what differs from the recipe, as `--set` would say it.
-        share: of the training data.
+        name: its label in the table.
+        changes: settings that differ from the recipe, as `key=value`.
+        share: share of the training data.
     """
 
     name: str
@@ -70,7 +70,7 @@ STUDIES: dict[Study, list[Variant]] = {
 
 @dataclass(frozen=True)
 class LearnedMix:
-    """What a variant's mixes came to, averaged over seeds.
+    """The learned mixes of a variant, averaged over seeds.
 
     Attributes:
         weights: s_j, which sum to 1, layer by layer.
@@ -83,14 +83,13 @@ class LearnedMix:
 
 @dataclass(frozen=True)
 class Row:
-    """A variant and what it came to.
+    """A variant and its results.
 
     Attributes:
-        variant: which.
-        results: of its fits.
-        mixes: by place, where there is anything to mix.
-        examples: of the training file that were learned from; None in tables of before they were
-            counted.
+        variant: the variant.
+        results: scores of its fits.
+        mixes: by place; empty if there is nothing to mix.
+        examples: number of training examples; None in older tables, which do not count them.
     """
 
     variant: Variant
@@ -111,11 +110,11 @@ class Ablation:
     rows: list[Row]
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the study as plain values, for JSON."""
         return asdict(self)
 
     def to_markdown(self) -> str:
-        """For people."""
+        """Return the study as a table."""
         parts = list(self.rows[0].results.mean)
         several = self.num_seeds > 1
         what = f"mean and deviation over {self.num_seeds} seeds" if several else "of one seed"
@@ -131,18 +130,20 @@ class Ablation:
             "|---|" + "---|" * len(columns),
         ]
         for row in self.rows:
-            found = row.results
-            around = [f" ± {found.deviation[part]:.2f}" if several else "" for part in parts]
-            cells = [f"{found.mean[p]:.2f}{own}" for p, own in zip(parts, around, strict=True)]
+            results = row.results
+            margins = [f" ± {results.deviation[part]:.2f}" if several else "" for part in parts]
+            cells = [
+                f"{results.mean[p]:.2f}{margin}" for p, margin in zip(parts, margins, strict=True)
+            ]
             if counted:
                 cells.insert(0, f"{row.examples:,}")
-            minutes = sum(own.seconds for own in found.seeds) / len(found.seeds) / 60
+            minutes = sum(fit.seconds for fit in results.seeds) / len(results.seeds) / 60
             lines.append(f"| {row.variant.name} | {' | '.join(cells)} | {minutes:.1f} |")
         lines += self._mixes_in_markdown()
         return "\n".join(lines) + "\n"
 
     def picture(self) -> "Figure":
-        """Scores as bars; for `samples`, as curves over the share of the data."""
+        """Draw the scores as bars; for `samples`, as curves over the share of the data."""
         from elmox import plots
 
         title = f"{self.task}, dev {self.metric}"
@@ -163,7 +164,7 @@ class Ablation:
         return plots.curves(title, "share of the training data", self.metric, curves)
 
     def picture_of_mixes(self) -> "Figure | None":
-        """The learned weights, a row for each variant and place; None where there are none."""
+        """Draw the learned weights, one row per variant and place; None if there are none."""
         from elmox import plots
 
         learned = self._learned()
@@ -207,19 +208,19 @@ def ablate(
 ) -> Ablation:
     """Fit every variant of a study.
 
-    Of little data, several shares may be the same few examples: they are fitted once, as the
-    smallest of these shares, or as all of the data, which is never left out. Shares of which
-    nothing can be learned have no row either. It is said which ones are left out.
+    On small data sets, several shares may be the same examples. They are fitted once, as the
+    smallest of these shares, or as all of the data, which is never skipped. Shares with nothing
+    to learn from have no row either. `log` gets a line for each skipped share.
 
     Args:
         session: the task's files.
-        recipe: what all variants have in common.
-        study: which.
-        out: a directory, with one for each variant in it; finished fits are not done again, be they
-            of another study of the same recipe.
-        num_seeds: fits of each variant.
-        about: what the report says about where it came from.
-        log: told how it goes, a line at a time.
+        recipe: the settings common to all variants.
+        study: the study.
+        out: a directory, with a folder per variant; finished fits are reused, also those of
+            another study of the same recipe.
+        num_seeds: fits per variant.
+        about: the origin of the results, for the report.
+        log: gets progress lines.
     """
     rows = []
     for variant in _distinct(session, study, log):
@@ -238,21 +239,21 @@ def ablate(
 
 
 def _distinct(session: TaskSession, study: Study, log: Callable[[str], None]) -> list[Variant]:
-    """The variants of a study without those that would be fits of the same examples again."""
+    """Return the variants of a study, without those that would repeat the same examples."""
     whole = session.num_examples()
     shares = sorted({variant.share for variant in STUDIES[study]}, reverse=True)
     kept = {session.num_examples(share): share for share in shares} | {whole: 1.0}
-    found = []
+    variants = []
     for variant in STUDIES[study]:
         number = session.num_examples(variant.share)
         if kept[number] == variant.share:
-            found.append(variant)
+            variants.append(variant)
         else:
             log(
                 f"{variant.name} is left out: {number:,} of {whole:,} training examples, the same "
                 f"as for a share of {kept[number]:.4g}"
             )
-    return found
+    return variants
 
 
 def fit_variant(
@@ -262,35 +263,35 @@ def fit_variant(
 
     Args:
         session, recipe, out, num_seeds: as in `ablate`.
-        variant: which.
+        variant: the variant to fit.
     """
     if not recipe.elmo.is_used:
         raise ElmoxError("a study compares ELMo in several ways: give a model, not none")
-    own, folder = changed(recipe, variant.changes), variant_folder(recipe, variant, out)
-    return session.fit(own, folder, num_seeds=num_seeds, share=variant.share)
+    variant_recipe, folder = changed(recipe, variant.changes), variant_folder(recipe, variant, out)
+    return session.fit(variant_recipe, folder, num_seeds=num_seeds, share=variant.share)
 
 
 def variant_folder(recipe: TaskRecipe, variant: Variant, out: Path) -> Path:
-    """Where a variant's fits lie.
+    """Return the folder of a variant's fits.
 
-    Named by what differs from the recipe: what is the same in several studies is fitted once.
+    It is named after the differences from the recipe, so that studies share equal variants.
     """
-    own, base = (by_name(one.to_dict()) for one in (changed(recipe, variant.changes), recipe))
-    names = [f"{name}={value}" for name, value in own.items() if value != base[name]]
+    settings, base = (by_name(one.to_dict()) for one in (changed(recipe, variant.changes), recipe))
+    names = [f"{name}={value}" for name, value in settings.items() if value != base[name]]
     names += [f"share={variant.share:g}"] if variant.share < 1 else []
     return out / ("-".join(names) or "recipe")
 
 
 def _mixes(results: Results) -> dict[str, LearnedMix]:
-    """The mixes of fitted models by place, averaged over seeds."""
-    found: dict[str, list[LearnedMix]] = {}
-    for own in results.seeds:
-        embedder = read_model(Path(own.model)).embedder
+    """Return the mixes of fitted models by place, averaged over seeds."""
+    by_place: dict[str, list[LearnedMix]] = {}
+    for fit in results.seeds:
+        embedder = read_model(Path(fit.model)).embedder
         if embedder.mix is None or embedder.mix.weights is None:
             continue
         for place, mix in zip(embedder.places, embedder.mix.mixes(), strict=True):
-            found.setdefault(place, []).append(LearnedMix(_softmax(mix.weights), mix.gamma))
-    return {place: _mean(mixes) for place, mixes in found.items()}
+            by_place.setdefault(place, []).append(LearnedMix(_softmax(mix.weights), mix.gamma))
+    return {place: _mean(mixes) for place, mixes in by_place.items()}
 
 
 def _mean(mixes: Sequence[LearnedMix]) -> LearnedMix:

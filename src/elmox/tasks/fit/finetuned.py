@@ -1,7 +1,7 @@
-"""A biLM that is learned with the task.
+"""A biLM that is fine-tuned with the task.
 
-It reads every batch anew, for what it says changes with every update; gradients reach all of it,
-the character CNN included. There is no dropout in it: that is on the mix of its layers.
+It reads every batch anew, because its layers change with every update. Gradients reach all of its
+weights, those of the character CNN included. Dropout is applied to the mix of its layers only.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from elmox.tasks.data.texts import Sentence
 
 
 def trainable_copy(elmo: Elmo) -> Elmo:
-    """The same biLM with weights of its own.
+    """Return a copy of the biLM with separate weights.
 
-    A softmax, mixes and a warm state stay behind: they belong to the weights as they were.
+    A softmax, mixes and a warm state are dropped: they belong to the original weights.
     """
     checkpoint = elmo.checkpoint()
     tensors = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
-    found = f"{checkpoint.description}, learned further with a task"
+    origin = f"{checkpoint.description}, learned further with a task"
     return Elmo(
         replace(
-            checkpoint, tensors=tensors, description=found, softmax=None, mixes={}, warm_state=None
+            checkpoint, tensors=tensors, description=origin, softmax=None, mixes={}, warm_state=None
         )
     )
 

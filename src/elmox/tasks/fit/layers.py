@@ -23,9 +23,9 @@ from elmox.vectors.workspace import workspace_of
 
 
 def cache_directory() -> Path:
-    """Where layers are kept: `ELMOX_CACHE`, else the user's cache."""
-    if given := os.environ.get("ELMOX_CACHE"):
-        return Path(given)
+    """Return the directory of cached layers: `ELMOX_CACHE`, otherwise the user's cache."""
+    if directory := os.environ.get("ELMOX_CACHE"):
+        return Path(directory)
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     else:
@@ -34,7 +34,7 @@ def cache_directory() -> Path:
 
 
 def layers_path(elmo: Elmo, sentences: Sequence[Sentence], cache: Path) -> Path:
-    """The folder of these sentences' layers, whether it is there or not."""
+    """Return the folder of these sentences' layers, whether it exists or not."""
     digest = hashlib.blake2b(fingerprint(elmo).encode(), digest_size=16)
     for line in _lines(sentences):
         digest.update(line)
@@ -44,13 +44,13 @@ def layers_path(elmo: Elmo, sentences: Sequence[Sentence], cache: Path) -> Path:
 def stored_layers(
     elmo: Elmo, sentences: Sequence[Sentence], path: Path, *, show_progress_bar: bool = False
 ) -> Vectors:
-    """All layers of all sentences, an entry a sentence; computed where they are not there yet.
+    """Return all layers of all sentences, one entry per sentence; compute them if missing.
 
     Args:
         elmo: the model.
         sentences: tokenized.
-        path: as `layers_path` says.
-        show_progress_bar: on stderr, where they are computed.
+        path: the folder, as `layers_path` returns it.
+        show_progress_bar: on stderr, if they are computed.
     """
 
     def compute() -> None:
@@ -68,32 +68,32 @@ def stored_layers(
 
 
 def kept_layers(path: Path, num_sentences: int, compute: Callable[[], None]) -> Vectors:
-    """The layers in a folder of the cache; computed where they are not there yet.
+    """Return the layers in a folder of the cache; compute them if missing.
 
     One process at a time computes, the others wait.
 
     Args:
         path: the folder.
-        num_sentences: its entries.
-        compute: makes the folder, whole or not at all.
+        num_sentences: number of its entries.
+        compute: creates the folder, completely or not at all.
     """
     if _is_to_be_made(path):
         with writing(path.parent, resumable=True):
             path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent, wait=True):
-            if _is_to_be_made(path):  # nobody else has made it meanwhile
+            if _is_to_be_made(path):  # another process may have made it meanwhile
                 compute()
     try:
-        found = open_vectors(path)
-        if len(found) != num_sentences:
-            raise ElmoxError(f"{path} has {len(found)} entries, expected {num_sentences}")
+        vectors = open_vectors(path)
+        if len(vectors) != num_sentences:
+            raise ElmoxError(f"{path} has {len(vectors)} entries, expected {num_sentences}")
     except ElmoxError as error:
         raise ElmoxError(f"{error}: delete {path}, and it is computed again") from error
-    return found
+    return vectors
 
 
 def size_of(path: Path) -> int:
-    """Bytes of everything in a folder."""
+    """Return the bytes of everything in a folder."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 

@@ -1,4 +1,4 @@
-"""What a task reads of a word: its own vectors of words and characters, and ELMo beside them.
+"""The input of a task per word: its word and character vectors, concatenated with ELMo.
 
 `[x_k; ELMo_k]` (Peters et al. 2018, section 3.3). Without ELMo the rest is the baseline: the same
 model on word vectors and a character CNN that are learned with the task.
@@ -20,7 +20,7 @@ from elmox.tasks.recipe import ElmoRecipe, WordsRecipe
 
 @dataclass(frozen=True)
 class ElmoShape:
-    """The layers that come in."""
+    """The shape of the input layers."""
 
     num_layers: int
     dim: int
@@ -30,7 +30,7 @@ class ElmoShape:
 
 @dataclass(frozen=True)
 class Widths:
-    """Of the vectors that a head gets, place by place; 0 where there are none."""
+    """The width of a head's vectors at each place; 0 if there are none."""
 
     input: int
     middle: int = 0
@@ -42,7 +42,7 @@ class Embedded:
     """A batch of sentences for a head; N sentences, T words. All is zero at padding."""
 
     mask: Tensor  # (N, T)
-    lengths: Tensor  # (N,) words of each, on the CPU: a GPU that is asked makes the host wait
+    lengths: Tensor  # (N,) words of each, on the CPU: reading them from a GPU would wait for it
     input: Tensor  # (N, T, widths.input)
     middle: Tensor | None = None  # ELMo, to join after the head's first RNN layer
     output: Tensor | None = None  # ELMo, to join after its last
@@ -52,9 +52,9 @@ class Embedder(nn.Module):
     """Words to vectors.
 
     Attributes:
-        widths: of what comes out.
-        places: where ELMo goes in.
-        mix: of ELMo's layers, one for each place; None without ELMo.
+        widths: of the output vectors.
+        places: where ELMo joins the network.
+        mix: of ELMo's layers, one mix per place; None without ELMo.
     """
 
     static: Tensor | None
@@ -67,14 +67,14 @@ class Embedder(nn.Module):
         num_learned: int,
         static: Tensor | None,
     ) -> None:
-        """Make it.
+        """Initialize the learned vectors and the mix.
 
         Args:
             words: the learned part.
-            elmo: where ELMo goes.
+            elmo: the place and the mix of ELMo.
             shape: of ELMo's layers; None for none.
             num_learned: words with a learned vector.
-            static: (number of words, S) vectors that stay as they are; None for none.
+            static: (number of words, S) vectors that are not trained; None for none.
         """
         super().__init__()
         self.words = nn.Embedding(num_learned + 1, words.dim) if words.dim else None
@@ -86,9 +86,11 @@ class Embedder(nn.Module):
         self.dropout = nn.Dropout(words.dropout)
         self.places = () if shape is None else _places(elmo)
         self.mix = None if shape is None else _mix(elmo, shape, len(self.places))
-        own = words.dim + words.filters + (0 if static is None else static.shape[1])
+        word_width = words.dim + words.filters + (0 if static is None else static.shape[1])
         at = dict.fromkeys(self.places, 0 if shape is None else shape.dim)
-        self.widths = Widths(own + at.get("input", 0), at.get("middle", 0), at.get("output", 0))
+        self.widths = Widths(
+            word_width + at.get("input", 0), at.get("middle", 0), at.get("output", 0)
+        )
         if not self.widths.input:
             raise ElmoxError(
                 "nothing goes into the model: choose words.dim or words.filters above 0, or "
@@ -104,10 +106,10 @@ class Embedder(nn.Module):
             parts.append(self.characters(batch.spelling))
         inputs = []
         if parts:
-            # Not indexed: threads would add up the gradient in any order, and no run could be
-            # repeated.
-            found = F.embedding(batch.words, torch.cat(parts, dim=-1))
-            inputs.append(self.dropout(found))
+            # Not indexed: threads would add up the gradient in any order, and runs would not be
+            # reproducible.
+            embedded = F.embedding(batch.words, torch.cat(parts, dim=-1))
+            inputs.append(self.dropout(embedded))
         elmo = self._elmo(batch)
         if "input" in elmo:
             inputs.append(elmo["input"])
@@ -116,11 +118,11 @@ class Embedder(nn.Module):
         return Embedded(batch.mask, batch.lengths, vectors, *others)
 
     def mix_penalty(self, lambda_: float) -> Tensor | float:
-        """lambda * ||w||^2, to add to the task's loss."""
+        """Return lambda * ||w||^2, to add to the task's loss."""
         return 0.0 if self.mix is None else self.mix.penalty(lambda_)
 
     def _elmo(self, batch: TextBatch) -> dict[str, Tensor]:
-        """A mix for each place, (N, T, D)."""
+        """Return one mix per place, (N, T, D)."""
         if self.mix is None:
             return {}
         assert batch.layers is not None
@@ -133,7 +135,7 @@ def _places(elmo: ElmoRecipe) -> tuple[str, ...]:
 
 
 def _mix(elmo: ElmoRecipe, shape: ElmoShape, num_mixes: int) -> LayerMix:
-    """Gamma times a mix, the top layer, or one layer."""
+    """Return the module for gamma times a mix, the top layer, or one layer."""
     if isinstance(elmo.layers, int) and not 0 <= elmo.layers < shape.num_layers:
         raise ElmoxError(
             f"elmo.layers is {elmo.layers}, expected mix, top, or 0 to {shape.num_layers - 1}"

@@ -29,24 +29,27 @@ class PackedOrder(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Tensor, words: Tensor) -> "PackedOrder":
-        """For sentences of these lengths (N,), on the CPU; `words` are they, padded (N, T, ...)."""
-        falling, sentences = (own.numpy() for own in torch.sort(lengths, descending=True))
+        """Return the order for sentences of these lengths (N,), on the CPU.
+
+        `words` are the padded sentences, (N, T, ...).
+        """
+        falling, sentences = (tensor.numpy() for tensor in torch.sort(lengths, descending=True))
         packing = Packing.of(falling)
         places = sentences[packing.rows] * words.shape[1] + packing.steps
         return cls(to_device(places, words.device), packing.on(words.device))
 
 
 def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Tensor:
-    """What an RNN makes of padded sentences, zero at padding: (N, T, D) to (N, T, directions * C).
+    """Run an RNN over padded sentences: (N, T, D) to (N, T, directions * C), zero at padding.
 
     Args:
-        rnn: of one layer.
+        rnn: with one layer.
         words: the sentences.
-        order: of their words.
+        order: the packed order of their words.
     """
     flat = words.flatten(0, 1)
-    found = read_rows(rnn, flat.index_select(0, order.places), order.rows)
-    padded = found.new_zeros(len(flat), found.shape[1]).index_copy_(0, order.places, found)
+    outputs = read_rows(rnn, flat.index_select(0, order.places), order.rows)
+    padded = outputs.new_zeros(len(flat), outputs.shape[1]).index_copy_(0, order.places, outputs)
     return padded.view(*words.shape[:2], -1)
 
 
@@ -78,16 +81,16 @@ class Encoder(nn.Module):
     """Embedded sentences to a vector for every word that has seen all the others.
 
     Attributes:
-        width: of the vectors that come out.
+        width: of the output vectors.
     """
 
     def __init__(self, widths: Widths, hidden: Sequence[int], dropout: nn.Module) -> None:
-        """Make it.
+        """Initialize the layers.
 
         Args:
-            widths: of what goes in.
-            hidden: cells of each direction, layer by layer.
-            dropout: applied to what each layer gives.
+            widths: of the input.
+            hidden: cells of each direction, per layer.
+            dropout: applied to the output of each layer.
         """
         super().__init__()
         if widths.middle and len(hidden) < 2:
@@ -102,13 +105,13 @@ class Encoder(nn.Module):
         self.width = width + widths.output
 
     def forward(self, texts: Embedded) -> Tensor:
-        """(N, T, width); what stands at padding means nothing."""
-        found, order = texts.input, PackedOrder.of(texts.lengths, texts.input)
+        """Return (N, T, width); the values at padding are arbitrary."""
+        vectors, order = texts.input, PackedOrder.of(texts.lengths, texts.input)
         for number, layer in enumerate(self.layers):
             if number == 1 and texts.middle is not None:
-                found = torch.cat([found, texts.middle], dim=-1)
-            found = self.dropout(layer(found, order))
-        return found if texts.output is None else torch.cat([found, texts.output], dim=-1)
+                vectors = torch.cat([vectors, texts.middle], dim=-1)
+            vectors = self.dropout(layer(vectors, order))
+        return vectors if texts.output is None else torch.cat([vectors, texts.output], dim=-1)
 
 
 class SharedDropout(nn.Module):

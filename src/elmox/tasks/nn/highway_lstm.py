@@ -4,7 +4,7 @@
     h_t = z * (r_t * o_t * tanh(c_t) + (1 - r_t) * W_h x_t)
 
 where gates, candidate and cell are an LSTM's, and z is variational dropout: one mask for all steps
-of a sequence. What one layer reads from left to right, the next reads from right to left.
+of a sequence. Layers alternate between reading from left to right and from right to left.
 
 No library has a kernel for it, so time is a loop. What can be done outside of it is: the inputs'
 products for all steps together, and the weights' gradients too, for which the backward pass is
@@ -29,7 +29,7 @@ NUM_PRODUCTS = NUM_GATES + 1  # of an input: those of the gates, and W_h x, whic
 class HighwayLstm(nn.Module):
     """One layer in one direction.
 
-    Weights are drawn orthonormal, matrix by matrix; biases are 0, but 1 for the forget gate.
+    Weights are drawn orthonormal, matrix by matrix; biases are 0, except 1 for the forget gate.
 
     Attributes:
         weight: (6C, D) of the inputs, W_h last.
@@ -38,7 +38,7 @@ class HighwayLstm(nn.Module):
     """
 
     def __init__(self, input_dim: int, num_cells: int, dropout: float, backward: bool) -> None:
-        """`backward` is for reading from right to left."""
+        """Initialize the weights; `backward` reads from right to left."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(NUM_PRODUCTS * num_cells, input_dim))
         self.recurrent = nn.Parameter(torch.empty(NUM_GATES * num_cells, num_cells))
@@ -54,15 +54,15 @@ class HighwayLstm(nn.Module):
         return self.read(self.products(inputs), rows)
 
     def products(self, inputs: Tensor) -> Tensor:
-        """What needs no state: (..., D) -> (..., 6C), biases added.
+        """Compute the part that needs no state: (..., D) -> (..., 6C), biases added.
 
-        Inputs may be narrower, as if they went on with zeros.
+        Narrower inputs are treated as if padded with zeros.
         """
         weight = self.weight[:, : inputs.shape[-1]]
         return F.linear(inputs, weight, F.pad(self.bias, (0, self._num_cells)))
 
     def read(self, products: Tensor, rows: PackedRows) -> Tensor:
-        """The rest, for packed rows: the words' products (P, 6C) -> (P, C)."""
+        """Run the recurrence over packed rows: the words' products (P, 6C) -> (P, C)."""
         mask, kept = None, 1 - self._dropout
         if self.training and self._dropout:
             mask = products.new_empty(rows.sizes[0], self._num_cells).bernoulli_(kept).div_(kept)

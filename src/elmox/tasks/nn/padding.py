@@ -1,4 +1,4 @@
-"""Labels of words, side by side like the sentences that they belong to."""
+"""Labels of words, padded like their sentences."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 def padded_labels(
     rows: Iterable[Sequence[int]], shape: tuple[int, ...], fill: int
 ) -> NDArray[np.int64]:
-    """Numbers of labels, (N, T).
+    """Return padded indices of labels, (N, T).
 
     Args:
-        rows: those of each sentence.
+        rows: the label indices of each sentence.
         shape: N and T.
-        fill: what stands at padding.
+        fill: the value at padding.
     """
-    found = np.full(shape, fill, np.int64)
-    for row, labels in zip(found, rows, strict=True):
+    table = np.full(shape, fill, np.int64)
+    for row, labels in zip(table, rows, strict=True):
         row[: len(labels)] = labels
-    return found
+    return table

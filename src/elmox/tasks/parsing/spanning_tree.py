@@ -19,16 +19,16 @@ ROOT = 0
 
 
 def best_tree(scores: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The heads of the tree with the highest sum of scores.
+    """Return the heads of the tree with the highest sum of scores.
 
-    Of equally good trees it is always the same one.
+    Ties are broken the same way every time.
 
     Args:
         scores: (T, T+1) of each head for each word, all finite. Column 0 is the root, column i
-            word i, counted from 1. What a word would be worth as its own head does not matter.
+            word i, counted from 1. The score of a word as its own head is ignored.
 
     Returns:
-        (T,) numbers of heads; exactly one is `ROOT`.
+        (T,) indices of heads; exactly one is `ROOT`.
     """
     num_words = len(scores)
     assert num_words, "a sentence without words"
@@ -43,12 +43,12 @@ def best_tree(scores: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def is_tree(heads: NDArray[np.int64]) -> bool:
-    """Whether these numbers of heads, (T,), are a tree with one word at the root."""
+    """Return whether these head indices, (T,), form a tree with one word at the root."""
     return np.count_nonzero(heads == ROOT) == 1 and not has_cycle(heads)
 
 
 def has_cycle(heads: NDArray[np.int64]) -> bool:
-    """Whether from some word the numbers of heads, (T,), do not lead up to the root."""
+    """Return whether the head indices, (T,), fail to lead from some word to the root."""
     ancestors = np.concatenate([[ROOT], heads])
     for _ in range(len(heads).bit_length()):  # each time twice as far up
         ancestors = ancestors[ancestors]

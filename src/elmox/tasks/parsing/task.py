@@ -52,7 +52,9 @@ class Parsing(Task[TreebankSentence, Parse]):
                 )
         return sentences
 
-    def example_from_input(self, values: Mapping[str, Any]) -> TreebankSentence:
+    def example_from_input(
+        self, values: Mapping[str, Any], settings: Any = None
+    ) -> TreebankSentence:
         """Return a sentence without annotation."""
         return TreebankSentence(tuple(values["tokens"]), (), (), (), (), (), (), (), 0)
 

@@ -1,9 +1,9 @@
 """Answers to questions as SQuAD's official scripts score them.
 
-Exact match asks whether an answer is a gold one; F1 is that of the words they share. Both look at
-texts in lower case without punctuation, articles and further blanks, take the best of several gold
+Exact match is whether an answer is a gold one; F1 is that of the words they share. Both compare
+texts in lower case without punctuation, articles and extra blanks, take the best of several gold
 answers, and are averaged over questions. `score_squad` is version 1.1's script. `score_squad2` is
-version 2.0's, where the empty answer says that there is none: right or wrong, nothing in between.
+version 2.0's, where the empty answer means that there is none: it is right or wrong.
 """
 
 import re
@@ -22,7 +22,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 class QuestionScore(NamedTuple):
-    """Of one question: whether the answer is exactly right, and F1 from 0 to 1."""
+    """The score of one question: exact match, and F1 from 0 to 1."""
 
     exact: bool
     f1: float
@@ -30,7 +30,7 @@ class QuestionScore(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerScore:
-    """Over so many questions, in percent; 0 over none."""
+    """Means over a number of questions, in percent; 0 over none."""
 
     num_questions: int
     exact: float
@@ -39,7 +39,7 @@ class AnswerScore:
 
 @dataclass(frozen=True)
 class Squad2Score:
-    """Over all questions, over those with an answer (HasAns) and over the others (NoAns)."""
+    """Scores over all questions, those with an answer (HasAns) and the others (NoAns)."""
 
     overall: AnswerScore
     has_answer: AnswerScore
@@ -47,7 +47,7 @@ class Squad2Score:
 
 
 def score_squad(questions: Iterable[Question], predictions: Mapping[str, str]) -> AnswerScore:
-    """The score of answers by the ids of their questions; one that is missing is wrong."""
+    """Score answers by the ids of their questions; a missing one counts as wrong."""
     return _average(
         score_answer(question, predictions[question.id])
         if question.id in predictions
@@ -57,9 +57,9 @@ def score_squad(questions: Iterable[Question], predictions: Mapping[str, str]) -
 
 
 def score_squad2(questions: Iterable[Question], predictions: Mapping[str, str]) -> Squad2Score:
-    """The score of answers by the ids of their questions; the empty one says that there is none.
+    """Score answers by the ids of their questions; the empty one means that there is none.
 
-    All questions need a prediction. (The official script would leave the others out of its mean.)
+    All questions need a prediction. (The official script would skip the others.)
     """
     has_answer: list[QuestionScore] = []
     no_answer: list[QuestionScore] = []
@@ -74,44 +74,49 @@ def score_squad2(questions: Iterable[Question], predictions: Mapping[str, str]) 
 
 
 def score_answer(question: Question, prediction: str) -> QuestionScore:
-    """The score of one answer, as version 1.1 has it: every question has gold answers."""
+    """Score one answer as version 1.1 does: every question has gold answers."""
     if not question.answers:
         raise ElmoxError(f"question {question.id} has no answers: version 2.0's score allows that")
-    said = normalized(prediction)
+    predicted = normalized(prediction)
     golds = [normalized(answer.text) for answer in question.answers]
-    return QuestionScore(said in golds, max(_overlap(said.split(), own.split()) for own in golds))
+    return QuestionScore(
+        predicted in golds, max(_overlap(predicted.split(), gold.split()) for gold in golds)
+    )
 
 
 def score_answer2(question: Question, prediction: str) -> QuestionScore:
-    """The score of one answer, as version 2.0 has it.
+    """Score one answer as version 2.0 does.
 
-    Gold answers of which nothing is left, such as "the", do not count; without any other the right
-    answer is the empty one.
+    Gold answers that normalize to nothing, such as "the", do not count. Without any other, the
+    right answer is the empty one.
     """
-    said = normalized(prediction)
+    predicted = normalized(prediction)
     golds = [normalized(answer.text) for answer in question.answers]
-    golds = [own for own in golds if own] or [""]
+    golds = [gold for gold in golds if gold] or [""]
     best = max(
-        _overlap(said.split(), own.split()) if said and own else said == own for own in golds
+        _overlap(predicted.split(), gold.split()) if predicted and gold else predicted == gold
+        for gold in golds
     )
-    return QuestionScore(said in golds, float(best))
+    return QuestionScore(predicted in golds, float(best))
 
 
 def normalized(text: str) -> str:
-    """A text in lower case, without ASCII punctuation and English articles, one blank for many."""
+    """Return a text in lower case without ASCII punctuation, English articles and extra blanks."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def _overlap(said: list[str], gold: list[str]) -> float:
-    """The F1 of the words that two texts share; 0 if they share none, even if both are empty."""
-    shared = (Counter(said) & Counter(gold)).total()
+def _overlap(predicted: list[str], gold: list[str]) -> float:
+    """Return the F1 of the words that two texts share; 0 if none, even if both are empty."""
+    shared = (Counter(predicted) & Counter(gold)).total()
     if not shared:
         return 0.0
-    precision, recall = shared / len(said), shared / len(gold)
+    precision, recall = shared / len(predicted), shared / len(gold)
     return 2 * precision * recall / (precision + recall)
 
 
 def _average(scores: Iterable[QuestionScore]) -> AnswerScore:
-    found = list(scores)
-    exact, f1 = sum(own.exact for own in found), sum(own.f1 for own in found)
-    return AnswerScore(len(found), percent(exact, len(found)), percent(f1, len(found)))
+    all_scores = list(scores)
+    exact, f1 = sum(score.exact for score in all_scores), sum(score.f1 for score in all_scores)
+    return AnswerScore(
+        len(all_scores), percent(exact, len(all_scores)), percent(f1, len(all_scores))
+    )

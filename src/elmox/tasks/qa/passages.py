@@ -1,7 +1,7 @@
 """Questions about texts, and answers that are passages of them, counted in words.
 
 Corpora count in characters, and answers are scored as the characters from the first word of a
-passage to its last: every word knows where it stands in the text.
+passage to its last: every word has its offsets in the text.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from elmox.text.offsets import joined_offsets, token_offsets
 from elmox.text.tokenize import get_tokenizer
 
 TOKENIZER = "treebank"  # the corpora give strings
-NO_WORDS = "?"  # is read where a text is blank
+NO_WORDS = "?"  # is read if a text is blank
 
 Places = tuple[tuple[int, int], ...]
 
@@ -26,9 +26,9 @@ class TextQuestion:
 
     Attributes:
         question, context: the words; in training perhaps not all of the text.
-        characters: of each word of the context, where it starts and ends in the source's.
+        characters: of each word of the context, its start and end in the source's.
         source: the question as the corpus has it.
-        answers: first and last word of each answer that lies in the context, each of them once.
+        answers: first and last word of each answer inside the context, without duplicates.
     """
 
     question: tuple[str, ...]
@@ -39,12 +39,12 @@ class TextQuestion:
 
 
 class Passage(NamedTuple):
-    """What is answered: the likeliest passage.
+    """A predicted answer: the likeliest passage.
 
     Attributes:
         start, end: the first word, and the one after the last.
         probability: of this passage.
-        no_answer: the probability that there is none; None where the model always answers.
+        no_answer: the probability that there is none; None if the model always predicts one.
     """
 
     start: int
@@ -54,11 +54,11 @@ class Passage(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """Whether this is said, rather than that there is no answer."""
+        """Return whether this passage is the prediction, rather than no answer."""
         return self.no_answer is None or self.no_answer <= 0.5
 
     def text(self, example: TextQuestion) -> str:
-        """The passage as it stands in the source; empty where there is no answer."""
+        """Return the passage as it is in the source; empty if there is no answer."""
         if not self.is_answer:
             return ""
         start, end = example.characters[self.start][0], example.characters[self.end - 1][1]
@@ -66,36 +66,36 @@ class Passage(NamedTuple):
 
 
 def tokenized_questions(questions: Iterable[Question]) -> list[TextQuestion]:
-    """The questions of a corpus in words."""
+    """Tokenize the questions of a corpus."""
     tokenized = cache(_tokenized)  # many questions are about the same text
-    found = []
+    tokenized_examples = []
     for source in questions:
         context, characters = tokenized(source.context)
         spans = (_words_of(answer, characters) for answer in source.answers)
         answers = tuple(dict.fromkeys(span for span in spans if span is not None))
-        asked = tokenized(source.question)[0]
-        found.append(TextQuestion(asked, context, characters, source, answers))
-    return found
+        question = tokenized(source.question)[0]
+        tokenized_examples.append(TextQuestion(question, context, characters, source, answers))
+    return tokenized_examples
 
 
 def unlabeled_question(
     question: tuple[str, ...], context: tuple[str, ...], text: str | None = None
 ) -> TextQuestion:
-    """A question of which no answer is known.
+    """Return a question without gold answers.
 
     Args:
-        question, context: words; where there are none, `NO_WORDS` is read.
-        text: of which the context is the words; None for the words with blanks between them.
+        question, context: words; if there are none, `NO_WORDS` is read.
+        text: the text of the context; None for its words joined by blanks.
     """
     source = Question("", " ".join(context) if text is None else text, " ".join(question), ())
     return TextQuestion(question or (NO_WORDS,), *_placed(text, context), source)
 
 
 def cropped(example: TextQuestion, longest: int) -> TextQuestion:
-    """An example with so many words of its text at most, the first answer among them.
+    """Crop an example's text to at most `longest` words that include the first answer.
 
-    Where the answer stands in them is drawn, by the name of the question: in the middle of all, it
-    would be looked for there. Of an answer that is longer still nothing is cut off.
+    The position of the answer is random, seeded by the id of the question: if it were always in
+    the middle, the model would learn to look there. A longer answer is not cut.
     """
     first, last = example.answers[0] if example.answers else (len(example.context), -1)
     size = max(longest, last + 1 - first)
@@ -116,12 +116,12 @@ def cropped(example: TextQuestion, longest: int) -> TextQuestion:
 
 
 def _tokenized(text: str) -> tuple[tuple[str, ...], Places]:
-    """The words of a text, and where each of them starts and ends."""
+    """Return the words of a text with their offsets."""
     return _placed(text, tuple(get_tokenizer(TOKENIZER)(text)))
 
 
 def _placed(text: str | None, words: tuple[str, ...]) -> tuple[tuple[str, ...], Places]:
-    """The words of a text, or what is read where there are none, and their places in it."""
+    """Return the words of a text, or `NO_WORDS` if there are none, with their offsets."""
     if not words:
         return (NO_WORDS,), ((0, 0),)
     offsets = joined_offsets(words) if text is None else token_offsets(text, words)
@@ -129,7 +129,9 @@ def _placed(text: str | None, words: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 
 def _words_of(answer: Answer, characters: Places) -> tuple[int, int] | None:
-    """The first and the last word that an answer has characters of; None if it has none of any."""
+    """Return the first and the last word that an answer overlaps; None if there are none."""
     start, end = answer.start, answer.start + len(answer.text)
-    words = [place for place, own in enumerate(characters) if own[1] > start and own[0] < end]
+    words = [
+        index for index, offsets in enumerate(characters) if offsets[1] > start and offsets[0] < end
+    ]
     return (words[0], words[-1]) if words else None

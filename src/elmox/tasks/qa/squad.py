@@ -89,10 +89,10 @@ def _answer(context: str, values: Any) -> Answer:
     if type(start) is not int or not text:
         raise ElmoxError(f"an answer is {values!r:.60}, expected its text and answer_start")
     if start < 0 or not context.startswith(text, start):
-        found = context[max(start, 0) : max(start, 0) + len(text)]
+        actual = context[max(start, 0) : max(start, 0) + len(text)]
         raise ElmoxError(
             f"the answer {text!r:.60} is not at character {start} of the context, "
-            f"where {found!r:.60} stands"
+            f"where {actual!r:.60} stands"
         )
     return Answer(text, start)
 

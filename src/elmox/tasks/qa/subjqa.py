@@ -1,20 +1,20 @@
 """SubjQA: questions about reviews, as the CSV files of its splits.
 
-A row is one annotator's answer to one question about one review. Of its many columns these count:
+A row is one annotator's answer to one question about one review. Of its columns, these are used:
 
     q_review_id          names the question about the review
     question, review     the texts; the review ends in " ANSWERNOTFOUND"
     human_ans_spans      the words that the annotator marked, tokens apart
     human_ans_indices    "(967, 984)": the characters from the first to the last of them
 
-What is made of the files' oddities:
+The files' oddities are handled as follows:
 
 - All rows of one q_review_id are one question with several answers. Unless every annotator found
-  none, the question can be answered: the others' answers stand.
+  none, the question can be answered: the others' answers count.
 - The marker ANSWERNOTFOUND is cut off the review. It was there for annotators to mark.
 - An answer is the passage that the indices bound, without blanks around it. The marked words differ
   from it in every fifth answer: they are tokenized, and may leave out words in the middle.
-- Whoever marked words and the marker too (1 row in 400) found no answer.
+- An annotator who marked words and the marker too (1 row in 400) counts as having no answer.
 """
 
 import csv

@@ -69,7 +69,7 @@ class QuestionAnswering(Task[TextQuestion, Passage]):
         is_csv = text_suffix(path) == ".csv"
         return tokenized_questions(read_subjqa(path) if is_csv else read_squad(path))
 
-    def example_from_input(self, values: Mapping[str, Any]) -> TextQuestion:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> TextQuestion:
         """Return a question without an answer."""
         text = values.get("strings", {}).get("context")
         return unlabeled_question(tuple(values["question"]), tuple(values["context"]), text)

@@ -44,7 +44,7 @@ class Sentiment(Task[Opinion, Probabilities]):
         """Read the sentences of the Stanford Sentiment Treebank's trees."""
         return [Opinion(tree.words, tree.label, tree.phrases) for tree in read_sentiment(path)]
 
-    def example_from_input(self, values: Mapping[str, Any]) -> Opinion:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> Opinion:
         """Return a text without a label."""
         return Opinion(tuple(values["tokens"]))
 

@@ -64,7 +64,7 @@ class SemanticRoles(Task[RoleSentence, Sequence[Roles]]):
                 )
         return examples
 
-    def example_from_input(self, values: Mapping[str, Any]) -> RoleSentence:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> RoleSentence:
         """Return a sentence with `predicates`, the indices of its predicates."""
         words, indices = tuple(values["tokens"]), values.get("predicates")
         if indices is None:

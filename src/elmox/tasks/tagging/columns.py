@@ -1,11 +1,11 @@
-"""CoNLL columns: a word a line with its annotation beside it, a blank line after each sentence.
+"""CoNLL columns: one word per line with its annotation, a blank line after each sentence.
 
-    He       PRP  B-NP
-    reckons  VBZ  B-VP
-    .        .    O
+    He      PRP  B-NP
+    sleeps  VBZ  B-VP
+    .       .    O
 
-CoNLL-2000 (chunks) and CoNLL-2003 (names) stand between single spaces, WNUT-17 between tabs; its
-training part has lines with nothing but a tab between sentences. CoNLL-2003 has a line
+CoNLL-2000 (chunks) and CoNLL-2003 (names) separate columns by single spaces, WNUT-17 by tabs; its
+training part has lines with only a tab between sentences. CoNLL-2003 has a line
 `-DOCSTART- -X- -X- O` before each document.
 """
 
@@ -34,7 +34,7 @@ class TaggedSentence:
 
 
 def read_columns(path: Path, *, word: int = 0, tag: int = -1) -> Iterator[TaggedSentence]:
-    """The sentences of a file, plain or compressed (.gz, .xz, .bz2, .zst), one after another.
+    """Yield the sentences of a file, plain or compressed (.gz, .xz, .bz2, .zst).
 
     A line is cut at its tabs, or at spaces where it has no tab. Only those: other white space, such
     as the no-break space of `10 000`, may be part of a word.
@@ -69,7 +69,7 @@ def read_columns(path: Path, *, word: int = 0, tag: int = -1) -> Iterator[Tagged
 
 
 def _columns(line: str) -> list[str]:
-    """The columns of a line; none of a blank one."""
+    """Return the columns of a line; none if it is blank."""
     if not line.strip():
         return []
     line = line.removesuffix("\n")
@@ -79,7 +79,7 @@ def _columns(line: str) -> list[str]:
 
 
 def _refuse_other_kinds(path: Path, number: int, line: str, columns: list[str]) -> None:
-    """What a first line gives away for sure: every kind of file has blanks to be cut at."""
+    """Refuse a file whose first line shows that it has another format."""
     if is_treebank_line(line):
         kind = "a treebank in CoNLL-U (known as one by the name .conllu)"
     elif line.startswith("#begin document "):
@@ -94,7 +94,7 @@ def _refuse_other_kinds(path: Path, number: int, line: str, columns: list[str]) 
 
 
 def _is_json_object(line: str) -> bool:
-    """Whether a line is an object with something in it; `{ }` may be a word and its tag."""
+    """Return whether a line is a non-empty JSON object; `{ }` may be a word and its tag."""
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
@@ -103,7 +103,7 @@ def _is_json_object(line: str) -> bool:
 
 
 def _checked_width(path: Path, line: int, columns: list[str], word: int, tag: int) -> int:
-    """The number of columns of the first line, which must have one for words and one for tags."""
+    """Return the number of columns of the first line, which must include words and tags."""
     width = len(columns)
     for name, place in (("words", word), ("tags", tag)):
         if not -width <= place < width:

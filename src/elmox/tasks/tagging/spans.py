@@ -119,12 +119,12 @@ def tags_of(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
 
 
 def converted(tags: Sequence[str], scheme: Scheme, to: Scheme) -> list[str]:
-    """Tags of one scheme as those of another, or of the same: then ill-formed ones come clean."""
+    """Convert tags from one scheme to another; to the same scheme, this repairs ill-formed tags."""
     return tags_of(spans_of(tags, scheme), len(tags), to)
 
 
 def allowed_transitions(labels: Sequence[str], scheme: Scheme | None) -> Transitions:
-    """Which of these tags may start a sentence, end it, and follow one another.
+    """Return which of these tags may start a sentence, end it, and follow one another.
 
     Args:
         labels: the C tags, each once, in the order of their numbers.
@@ -148,13 +148,13 @@ def _split(tag: str, scheme: Scheme) -> _Tag:
         return _Tag(OUTSIDE, "")
     prefix, _, label = tag.partition("-")
     if len(prefix) != 1 or prefix not in _PREFIXES[scheme]:
-        expected = ", ".join(f"{own}-LABEL" for own in _PREFIXES[scheme])
+        expected = ", ".join(f"{allowed}-LABEL" for allowed in _PREFIXES[scheme])
         raise ElmoxError(f"the tag {tag!r} is not one of {scheme}: expected O, {expected}")
     return _Tag(_BIOES.get(prefix, prefix), label)
 
 
 def _prefixes(span: Span, touches: bool, scheme: Scheme) -> str:
-    """The prefixes of a span's words; `touches` one of the same label on its left."""
+    """Return the prefixes of a span's words; `touches` means a span of that label to its left."""
     rest = span.end_exclusive - span.start - 1
     match scheme:
         case "BIO":
@@ -166,7 +166,7 @@ def _prefixes(span: Span, touches: bool, scheme: Scheme) -> str:
 
 
 def _may_follow(first: _Tag, then: _Tag, scheme: Scheme) -> bool:
-    """Whether well-formed sequences have these two in a row; both ends of a sentence are like O."""
+    """Return whether one tag may follow another; both ends of a sentence count as O."""
     same = first.prefix != OUTSIDE and then.prefix != OUTSIDE and first.label == then.label
     match scheme:
         case "BIO":

@@ -75,7 +75,7 @@ class Tagging(Task[TaggedSentence, Sequence[str]]):
             _refuse_spans(path, examples)
         return examples
 
-    def example_from_input(self, values: Mapping[str, Any]) -> TaggedSentence:
+    def example_from_input(self, values: Mapping[str, Any], settings: Any = None) -> TaggedSentence:
         """Return a sentence without tags."""
         return TaggedSentence(tuple(values["tokens"]), ())
 
@@ -119,8 +119,8 @@ class Tagging(Task[TaggedSentence, Sequence[str]]):
         """Return words, tags and, if the tags mark spans, those."""
         spans, token_offsets = None, offsets.get("tokens")
         if self._spans:
-            found = spans_of(prediction, "BIO")
-            spans = tuple(LabeledSpan.at(*span, offsets=token_offsets) for span in found)
+            tagged_spans = spans_of(prediction, "BIO")
+            spans = tuple(LabeledSpan.at(*span, offsets=token_offsets) for span in tagged_spans)
         return TaggingOutput(example.words, tuple(prediction), spans, token_offsets)
 
 

@@ -1,0 +1,1 @@
+"""Text classification with the user's labels."""
