@@ -1,6 +1,6 @@
 """elmox: ELMo, deep contextualized word representations, for today's PyTorch.
 
-Public names are loaded when they are first used: `import elmox` never pays for torch.
+Public names are loaded when they are first used, so that `import elmox` does not import torch.
 """
 
 from importlib import import_module
@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from elmox.config import ElmoConfig
     from elmox.elmo import Elmo
     from elmox.embedding import ElmoEmbedding
-    from elmox.errors import ElmoxError
+    from elmox.errors import (
+        ArgumentError,
+        ElmoxError,
+        NothingHeldOut,
+        NothingToLearn,
+        OutputExists,
+        RunExists,
+        UnreadableFile,
+    )
     from elmox.model.layer_mix import LayerMix
     from elmox.tasks.fit.api import fit
     from elmox.tasks.predictor import TaskPredictor
@@ -20,12 +28,18 @@ if TYPE_CHECKING:
     from elmox.vectors.files import open_vectors
 
 _HOMES = {
+    "ArgumentError": "elmox.errors",
     "Elmo": "elmox.elmo",
     "ElmoConfig": "elmox.config",
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
     "LayerMix": "elmox.model.layer_mix",
+    "NothingHeldOut": "elmox.errors",
+    "NothingToLearn": "elmox.errors",
+    "OutputExists": "elmox.errors",
+    "RunExists": "elmox.errors",
     "TaskPredictor": "elmox.tasks.predictor",
+    "UnreadableFile": "elmox.errors",
     "embed_file": "elmox.vectors.embed",
     "embed_sentences": "elmox.vectors.embed",
     "fit": "elmox.tasks.fit.api",
@@ -33,12 +47,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArgumentError",
     "Elmo",
     "ElmoConfig",
     "ElmoEmbedding",
     "ElmoxError",
     "LayerMix",
+    "NothingHeldOut",
+    "NothingToLearn",
+    "OutputExists",
+    "RunExists",
     "TaskPredictor",
+    "UnreadableFile",
     "__version__",
     "embed_file",
     "embed_sentences",

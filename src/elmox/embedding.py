@@ -261,14 +261,10 @@ class ElmoEmbedding(nn.Module):
             stored = _load_reference(reference, self.elmo.state)
         except ElmoxError:
             return None
-        current, other = self.elmo.checkpoint(), stored.checkpoint()
-        current_tensors, other_tensors = dict(current.tensors), dict(other.tensors)
-        if self.elmo.state == "warm" and current.warm_state and other.warm_state:
-            current_tensors |= vars(current.warm_state)
-            other_tensors |= vars(other.warm_state)
-        is_same = current.config == other.config and all(
-            torch.equal(tensor.cpu(), other_tensors[name].to(tensor.dtype))
-            for name, tensor in current_tensors.items()
+        current, loaded = _tensors(self.elmo), _tensors(stored)
+        is_same = self.elmo.config == stored.config and all(
+            torch.equal(tensor.cpu(), loaded[name].to(tensor.dtype))
+            for name, tensor in current.items()
         )
         return stored if is_same else None
 
@@ -370,6 +366,15 @@ def _load_bilm(folder: Path, stored: StoredEmbedding, options: EmbeddingOptions)
             Argument("bilm", "PATH"),
         )
     return elmo
+
+
+def _tensors(elmo: Elmo) -> dict[str, Tensor]:
+    """Return everything that vectors depend on: the weights, and the state unless it is zero."""
+    checkpoint = elmo.checkpoint()
+    tensors = dict(checkpoint.tensors)
+    if elmo.state == "warm" and checkpoint.warm_state is not None:
+        tensors |= {"hidden": checkpoint.warm_state.hidden, "cell": checkpoint.warm_state.cell}
+    return tensors
 
 
 def _load_reference(reference: ModelReference, state: StateMode, token: Token = None) -> Elmo:

@@ -1,8 +1,8 @@
-"""Pictures of what was found: bars with intervals, and tables of numbers in color.
+"""Plots of results: bars with intervals, heat maps, curves.
 
-Drawn with matplotlib, an optional package, through its objects alone: nothing of a user's own
-matplotlib is changed, and no screen is needed. The colors can be told apart by the color-blind
-(Okabe and Ito's palette, and cividis).
+They are drawn with matplotlib, an optional package, through its objects alone: no global state of
+matplotlib changes, and no screen is needed. The colors are safe for the color-blind (Okabe and
+Ito's palette, and cividis).
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NO_MATPLOTLIB = f"pictures need matplotlib: {install_hint('plots')}"
+NO_MATPLOTLIB = f"plots need matplotlib: {install_hint('plots')}"
 
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 _FORMATS: dict[str, dict[str, Any]] = {  # without the date, the same picture is the same file
@@ -32,8 +32,8 @@ class Series:
     """Bars of one color.
 
     Attributes:
-        name: what the legend calls them; none for no entry.
-        values: their heights, a bar a label.
+        name: their entry in the legend; empty for none.
+        values: their heights, one per label.
         intervals: the ends of their error bars, (low, high) on the same axis.
     """
 
@@ -43,7 +43,7 @@ class Series:
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
+    """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
@@ -56,16 +56,16 @@ def bars(
     line: float | None = None,
     line_label: str = "",
 ) -> "Figure":
-    """One bar a label.
+    """Draw one bar per label.
 
     Args:
-        title: above the picture.
-        ylabel: what the values are.
-        labels: below the bars.
+        title: title of the plot.
+        ylabel: label of the axis of values.
+        labels: labels below the bars.
         values: their heights.
         intervals: the ends of the error bars, (low, high) on the axis of the values.
-        line: a value to compare with, drawn across.
-        line_label: what the legend calls it.
+        line: a value to compare with, drawn as a horizontal line.
+        line_label: its entry in the legend.
     """
     return grouped_bars(title, ylabel, labels, [Series("", values, intervals)], line, line_label)
 
@@ -78,13 +78,13 @@ def grouped_bars(
     line: float | None = None,
     line_label: str = "",
 ) -> "Figure":
-    """The bars of several series side by side over each label; see `bars`."""
+    """Draw the bars of several series next to each other over each label; see `bars`."""
     figure = _figure(2.5 + 0.9 * len(labels) * max(1.0, 0.6 * len(series)), 4.0)
     axes = figure.add_subplot()
     width = 0.8 / len(series)
-    for number, (one, color) in enumerate(zip(series, _cycled(len(series)), strict=True)):
-        places = [i + (number - (len(series) - 1) / 2) * width for i in range(len(labels))]
-        _draw_series(axes, places, width, one, color)
+    for number, (each, color) in enumerate(zip(series, _cycled(len(series)), strict=True)):
+        centers = [i + (number - (len(series) - 1) / 2) * width for i in range(len(labels))]
+        _draw_series(axes, centers, width, each, color)
     if line is not None:
         axes.axhline(line, color="black", linestyle="--", linewidth=1, label=line_label)
     axes.set_title(title)
@@ -93,7 +93,7 @@ def grouped_bars(
     axes.margins(y=0.12)
     axes.axhline(0, color="black", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    if line_label or any(one.name for one in series):
+    if line_label or any(each.name for each in series):
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 
@@ -101,13 +101,13 @@ def grouped_bars(
 def heatmap(
     title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
 ) -> "Figure":
-    """A table of numbers, colored by their size.
+    """Draw a table of numbers, colored by their size.
 
     Args:
-        title: above the picture.
+        title: title of the plot.
         rows: names of the rows.
         columns: names of the columns.
-        values: a sequence a row.
+        values: the numbers of each row.
     """
     figure = _figure(2.5 + 0.8 * len(columns), 1.6 + 0.45 * len(rows))
     axes = figure.add_subplot()
@@ -131,12 +131,12 @@ def curves(
     ylabel: str,
     series: Mapping[str, Sequence[tuple[float, float, float]]],
 ) -> "Figure":
-    """A line a series over a logarithmic axis.
+    """Draw a line per series over a logarithmic axis.
 
     Args:
-        title: above the picture.
-        xlabel, ylabel: what the axes are.
-        series: points (x, y, deviation of y) by the name that the legend has.
+        title: title of the plot.
+        xlabel, ylabel: labels of the axes.
+        series: points (x, y, deviation of y) by their name in the legend.
     """
     figure = _figure(5.5, 4.0)
     axes = figure.add_subplot()
@@ -153,7 +153,7 @@ def curves(
 
 
 def picture_files(figure: "Figure", stem: Path) -> dict[Path, Callable[[Path], None]]:
-    """STEM.png and STEM.svg, each with the function that writes it, for `write_together`."""
+    """Return STEM.png and STEM.svg with the functions that write them, for `write_together`."""
 
     def writer(suffix: str) -> Callable[[Path], None]:
         def write(path: Path) -> None:
@@ -168,7 +168,7 @@ def picture_files(figure: "Figure", stem: Path) -> dict[Path, Callable[[Path], N
 
 
 def save_picture(figure: "Figure", stem: Path) -> list[Path]:
-    """Write STEM.png and STEM.svg, in place of any that are there; returns their paths."""
+    """Write STEM.png and STEM.svg, replacing existing ones, and return their paths."""
     files = picture_files(figure, stem)
     write_together(files, force=True)
     return list(files)
@@ -187,7 +187,7 @@ def _cycled(number: int) -> list[str]:
 
 
 def _draw_series(
-    axes: "Axes", places: Sequence[float], width: float, series: Series, color: str
+    axes: "Axes", centers: Sequence[float], width: float, series: Series, color: str
 ) -> None:
     errors = None
     tops = list(series.values)
@@ -196,12 +196,12 @@ def _draw_series(
         errors = [[v - low for v, (low, _) in ends], [high - v for v, (_, high) in ends]]
         tops = [max(value, high) for value, (_, high) in ends]
     axes.bar(
-        places, series.values, 0.92 * width, yerr=errors, color=color, label=series.name or None,
+        centers, series.values, 0.92 * width, yerr=errors, color=color, label=series.name or None,
         error_kw={"elinewidth": 1, "capsize": 3},
     )  # fmt: skip
-    for place, value, top in zip(places, series.values, tops, strict=True):
+    for center, value, top in zip(centers, series.values, tops, strict=True):
         axes.annotate(
-            f"{value:.1f}", (place, max(top, 0.0)), (0, 2), textcoords="offset points",
+            f"{value:.1f}", (center, max(top, 0.0)), (0, 2), textcoords="offset points",
             ha="center", va="bottom", fontsize=8,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},  # above the line
         )  # fmt: skip

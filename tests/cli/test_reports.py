@@ -41,7 +41,7 @@ def test_without_matplotlib_only_the_picture_is_missing(
     write_report(Paper(), tmp_path, "paper", force=False, log=messages.append)
     assert sorted(tree(tmp_path)) == ["paper.json", "paper.md"]
     assert len(messages) == 1
-    assert messages[0].startswith("no paper.png and paper.svg: pictures need matplotlib: ")
+    assert messages[0].startswith("no paper.png and paper.svg: plots need matplotlib: ")
 
 
 def test_files_are_replaced_only_by_force(tmp_path: Path, capsys: Capture) -> None:

@@ -6,7 +6,7 @@ that the host prepares a batch while the GPU computes the one before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -49,125 +49,130 @@ class BatchOptions:
         return self.batch_tokens or BATCH_TOKENS.get(device.type, BATCH_TOKENS["cpu"])
 
 
-def encode_batches(
-    reader: Reader,
-    sentences: Sequence[Sequence[str]],
-    choice: LayerChoice,
-    options: BatchOptions,
-    start: Callable[[Rows], LstmState],
-    finish: Callable[[Tensor, NDArray[np.int64]], list[T]],
-    keep_state: Callable[[Rows, LstmState], None] | None = None,
-) -> list[T]:
-    """Encode sentences.
+@dataclass(frozen=True)
+class BatchEncoder:
+    """Encodes any number of sentences, batch by batch.
 
-    Args:
+    Attributes:
         reader: the model.
-        sentences: tokenized sentences.
         choice: the layers to return.
         options: sizes of batches.
-        start: returns the start state of some rows (indexes of `sentences`).
-        finish: turns a batch, (N, D) or (K, N, D), and the lengths of its sentences into a result
-            per sentence.
-        keep_state: receives the rows' state after reading. Without it the state after an empty
-            sentence has no use, so empty sentences are not read at all.
-
-    Returns:
-        The results of `finish`, in the order of `sentences`.
+        start: returns the start state of some rows (indexes of the sentences).
     """
-    lengths = _lengths(sentences)
-    results: dict[int, T] = {}
-    must_read = np.ones(len(sentences), dtype=bool) if keep_state else lengths > 0
-    for row in np.flatnonzero(~must_read).tolist():
-        (results[row],) = finish(_no_tokens(reader, choice), np.zeros(1, np.int64))
 
-    def into(rows: Rows, device: torch.device) -> Destination:
-        num_tokens = lengths[rows]
-        total = int(num_tokens.sum())
-        shape = (choice.num_chosen, total + 1, reader.bilm.config.dim)  # the last row is dropped
-        out = torch.empty(shape, device=device, dtype=reader.bilm.dtype)
-        first = np.cumsum(num_tokens) - num_tokens
-        return Destination(out, rows_without_bounds(num_tokens + 2, first, total))
+    reader: Reader
+    choice: LayerChoice
+    options: BatchOptions
+    start: Callable[[Rows], LstmState]
 
-    dtype = reader.bilm.dtype
-    flags: list[Tensor] = []
-    with modes_off(reader.bilm.device), weights_fixed():
-        batches = _read(reader, sentences, np.flatnonzero(must_read), choice, options, start, into)
-        for rows, out, state in batches:
-            if keep_state is not None:
-                keep_state(rows, state)
-            values = out[0, :-1] if choice.single else out[:, :-1]
-            if can_overflow(dtype):
-                flags.append(values.isfinite().all().to(reader.bilm.device))
-            results.update(zip(rows.tolist(), finish(values, lengths[rows]), strict=True))
-        if flags:  # all at once, because each check waits for the GPU
-            require_finite(torch.stack(flags).all(), "vectors", dtype)
-    return [results[row] for row in range(len(sentences))]
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        finish: Callable[[Tensor, NDArray[np.int64]], list[T]],
+        keep_state: Callable[[Rows, LstmState], None] | None = None,
+    ) -> list[T]:
+        """Encode sentences.
 
+        Args:
+            sentences: tokenized sentences.
+            finish: turns a batch, (N, D) or (K, N, D), and the lengths of its sentences into a
+                result per sentence.
+            keep_state: receives the rows' state after reading. Without it the state after an empty
+                sentence has no use, so empty sentences are not read at all.
 
-def encode_rows(
-    reader: Reader,
-    sentences: Sequence[Sequence[str]],
-    choice: LayerChoice,
-    options: BatchOptions,
-    start: Callable[[Rows], LstmState],
-    dtype: torch.dtype,
-) -> Tensor:
-    """Return all tokens of all sentences in order, (tokens, K, D), on the model's device.
-
-    The arguments are those of `encode_batches`; the vectors are rounded to `dtype`.
-    """
-    lengths = _lengths(sentences)
-    total, first = int(lengths.sum()), np.cumsum(lengths) - lengths
-    shape = (total + 1, choice.num_chosen, reader.bilm.config.dim)  # the last row is dropped
-    with modes_off(reader.bilm.device), weights_fixed():
-        vectors = torch.empty(shape, device=reader.bilm.device, dtype=dtype)
+        Returns:
+            The results of `finish`, in the order of `sentences`.
+        """
+        bilm, lengths = self.reader.bilm, _lengths(sentences)
+        results: dict[int, T] = {}
+        must_read = np.ones(len(sentences), dtype=bool) if keep_state else lengths > 0
+        for row in np.flatnonzero(~must_read).tolist():
+            (results[row],) = finish(self._no_tokens(), np.zeros(1, np.int64))
 
         def into(rows: Rows, device: torch.device) -> Destination:
-            indexes = rows_without_bounds(lengths[rows] + 2, first[rows], total)
-            return Destination(vectors.transpose(0, 1), indexes)
+            num_tokens = lengths[rows]
+            total = int(num_tokens.sum())
+            shape = (self.choice.num_chosen, total + 1, bilm.config.dim)  # the last row is dropped
+            out = torch.empty(shape, device=device, dtype=bilm.dtype)
+            first = np.cumsum(num_tokens) - num_tokens
+            return Destination(out, rows_without_bounds(num_tokens + 2, first, total))
 
-        todo = np.flatnonzero(lengths)
-        for _ in _read(reader, sentences, todo, choice, options, start, into):
-            pass
-        return vectors[:-1]
+        flags: list[Tensor] = []
+        with modes_off(bilm.device), weights_fixed():
+            for rows, out, state in self._read(sentences, np.flatnonzero(must_read), into):
+                if keep_state is not None:
+                    keep_state(rows, state)
+                values = out[0, :-1] if self.choice.single else out[:, :-1]
+                if can_overflow(bilm.dtype):
+                    flags.append(values.isfinite().all().to(bilm.device))
+                results.update(zip(rows.tolist(), finish(values, lengths[rows]), strict=True))
+            if flags:  # all at once, because each check waits for the GPU
+                require_finite(torch.stack(flags).all(), "vectors", bilm.dtype)
+        return [results[row] for row in range(len(sentences))]
+
+    def encode_rows(self, sentences: Sequence[Sequence[str]], dtype: torch.dtype) -> Tensor:
+        """Return all tokens of all sentences in order, (tokens, K, D), on the model's device.
+
+        Args:
+            sentences: tokenized sentences.
+            dtype: precision to which the vectors are rounded.
+        """
+        bilm, lengths = self.reader.bilm, _lengths(sentences)
+        total, first = int(lengths.sum()), np.cumsum(lengths) - lengths
+        shape = (total + 1, self.choice.num_chosen, bilm.config.dim)  # the last row is dropped
+        with modes_off(bilm.device), weights_fixed():
+            vectors = torch.empty(shape, device=bilm.device, dtype=dtype)
+
+            def into(rows: Rows, device: torch.device) -> Destination:
+                indexes = rows_without_bounds(lengths[rows] + 2, first[rows], total)
+                return Destination(vectors.transpose(0, 1), indexes)
+
+            for _ in self._read(sentences, np.flatnonzero(lengths), into):
+                pass
+            return vectors[:-1]
+
+    def _read(
+        self,
+        sentences: Sequence[Sequence[str]],
+        todo: Rows,
+        into: Callable[[Rows, torch.device], Destination],
+    ) -> Iterator[tuple[Rows, Tensor, LstmState]]:
+        """Read some sentences, batch by batch: their rows, the tensor filled, and the state after.
+
+        `into` returns the destination of some rows' vectors, given the device that suits them.
+        """
+        choice = self.choice.to(self.reader.bilm.device)  # once, not for every window
+        limits = _Limits(self.options, self.reader)
+        lengths = _lengths(sentences) + 2
+        num_tokens = int(lengths[todo].sum())
+        with token_bar(num_tokens, self.options.show_progress_bar) as progress:
+            for rows in _batches_that_fit(todo, lengths, limits):
+                batch = [sentences[row] for row in rows.tolist()]
+                try:
+                    destination = into(rows, limits.out_device(batch))
+                    _, state = self.reader.read(
+                        batch, self.start(rows), choice, limits.window_tokens, destination
+                    )
+                except torch.OutOfMemoryError:
+                    limits.exceeded = True
+                    continue
+                num_read = int(lengths[rows].sum())
+                yield rows, destination.out, state
+                progress.update(num_read)
+
+    def _no_tokens(self) -> Tensor:
+        """Return the vectors of an empty sentence, (0, D) or (K, 0, D)."""
+        bilm = self.reader.bilm
+        shape = (0, bilm.config.dim)
+        return torch.empty(
+            shape if self.choice.single else (self.choice.num_chosen, *shape),
+            device=bilm.device,
+            dtype=bilm.dtype,
+        )
 
 
 def _lengths(sentences: Sequence[Sequence[str]]) -> NDArray[np.int64]:
     return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-
-
-def _read(
-    reader: Reader,
-    sentences: Sequence[Sequence[str]],
-    todo: Rows,
-    choice: LayerChoice,
-    options: BatchOptions,
-    start: Callable[[Rows], LstmState],
-    into: Callable[[Rows, torch.device], Destination],
-) -> Iterator[tuple[Rows, Tensor, LstmState]]:
-    """Read some sentences, batch by batch: their rows, the tensor filled, and the state after.
-
-    `into` returns the destination of some rows' vectors, given the device that suits them.
-    """
-    if choice.coefficients is not None:  # moved once, not for every window
-        choice = replace(choice, coefficients=choice.coefficients.to(reader.bilm.device))
-    limits = _Limits(options, reader)
-    lengths = _lengths(sentences) + 2
-    num_tokens = int(lengths[todo].sum())
-    with token_bar(num_tokens, options.show_progress_bar) as progress:
-        for rows in _batches_that_fit(todo, lengths, limits):
-            batch = [sentences[row] for row in rows.tolist()]
-            try:
-                destination = into(rows, limits.out_device(batch))
-                _, state = reader.read(
-                    batch, start(rows), choice, limits.window_tokens, destination
-                )
-            except torch.OutOfMemoryError:
-                limits.exceeded = True
-                continue
-            num_read = int(lengths[rows].sum())
-            yield rows, destination.out, state
-            progress.update(num_read)
 
 
 class _Limits:
@@ -213,13 +218,3 @@ def _batches_that_fit(todo: Rows, lengths: NDArray[np.int64], limits: _Limits) -
                 break
             lengths[rows] = 0  # done
         todo = todo[lengths[todo] > 0]
-
-
-def _no_tokens(reader: Reader, choice: LayerChoice) -> Tensor:
-    """The vectors of an empty sentence, (0, D) or (K, 0, D)."""
-    shape = (0, reader.bilm.config.dim)
-    return torch.empty(
-        shape if choice.single else (choice.num_chosen, *shape),
-        device=reader.bilm.device,
-        dtype=reader.bilm.dtype,
-    )

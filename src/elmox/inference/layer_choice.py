@@ -1,7 +1,7 @@
 """A selection of layers that applies itself to tensors; see `layer_coefficients`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,6 +22,12 @@ class LayerChoice:
     num_chosen: int  # K
     coefficients: Tensor | None  # (K, J); None for all layers unchanged
     single: bool  # whether the axis of K = 1 is dropped from results
+
+    def to(self, device: torch.device) -> "LayerChoice":
+        """Return the same selection with its coefficients on another device."""
+        if self.coefficients is None:
+            return self
+        return replace(self, coefficients=self.coefficients.to(device))
 
     def apply(self, layers: Tensor) -> Tensor:
         """(J, ...) -> (K, ...). Sums are taken in float32 or better."""

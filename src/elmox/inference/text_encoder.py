@@ -13,7 +13,7 @@ from elmox.config import ElmoConfig
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import resolve_device, resolve_dtype
 from elmox.inference.document import EncodedDocument, join_sentences
-from elmox.inference.encode import BatchOptions, encode_batches
+from elmox.inference.encode import BatchEncoder, BatchOptions
 from elmox.inference.finite import require_range
 from elmox.inference.layer_choice import Layers, choose_layers
 from elmox.inference.outputs import (
@@ -408,12 +408,10 @@ class TextEncoder(VectorShape):
         if device is not None:
             self.to(device)
         carried = self._carried
-        return encode_batches(
+        encoder = BatchEncoder(
             self.reader,
-            self.tokens_of(sentences),
             choose_layers(layers, self.num_layers, self.mixes),
             options,
-            start=carried.start if carried else lambda rows: self.start_state(len(rows)),
-            finish=finish,
-            keep_state=carried.keep if carried else None,
+            carried.start if carried else lambda rows: self.start_state(len(rows)),
         )
+        return encoder.encode(self.tokens_of(sentences), finish, carried.keep if carried else None)

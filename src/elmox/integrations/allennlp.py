@@ -3,14 +3,14 @@
     from elmox.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
 
 `ElmoEmbedder` is that of AllenNLP 0.9, the others are those of 2.10 (0.9 had the same). Arguments,
-shapes and values are theirs, and so is what surprises: LSTM state runs on from call to call, row by
-row, in training and in evaluation alike. `stateful=False` turns that off; `reset_states()` forgets.
+shapes and values are theirs, also where they surprise: LSTM state is carried from call to call, row
+by row, in training and in evaluation. `stateful=False` turns that off; `reset_states()` forgets it.
 
-Different on purpose:
+Differences on purpose:
 
 - Weights and options are local files; AllenNLP downloaded AI2's.
 - Users' mistakes raise `ElmoxError`.
-- Models without skip connections, or with other than 50 character slots, run too.
+- Models without skip connections, or with more or fewer than 50 character slots, work too.
 - An empty sentence has vectors of shape (L+1, 0, D) in float32, whatever the model.
 - Padding is zero also under `do_layer_norm` with `keep_sentence_boundaries`.
 - `vocab_to_cache` with `requires_grad=True` is refused.
@@ -34,7 +34,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from elmox import elmo as elmox_elmo
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, require_at_least
 from elmox.inference.stateful import StatefulElmo
 from elmox.integrations.allennlp_ids import batch_to_ids
 from elmox.integrations.allennlp_module import Elmo, ElmoTokenEmbedder, File, load_files
@@ -61,8 +61,8 @@ class ElmoEmbedder:
     Args:
         options_file: the options file; None to look for it next to the weights.
         weight_file: AI2's weights.hdf5, or anything else that `elmox.Elmo.from_pretrained` reads.
-        cuda_device: the number of a GPU; -1 for the CPU.
-        stateful: whether row i starts where row i of the last batch ended, as AllenNLP did.
+        cuda_device: the index of a GPU; -1 for the CPU.
+        stateful: start row i where row i of the last batch ended, as AllenNLP did.
     """
 
     def __init__(
@@ -85,35 +85,33 @@ class ElmoEmbedder:
             self._carried.reset()
 
     def embed_sentence(self, sentence: Sequence[str]) -> Vectors:
-        """(L+1, T, D): the token layer, then the LSTMs'."""
+        """Return all layers of a sentence, (L+1, T, D): the token layer, then the LSTMs'."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
-        """For each sentence (L+1, T, D), T being its own length."""
+        """Return (L+1, T, D) for each sentence, T being its length."""
         sentences = [list(sentence) for sentence in batch]
         return self._encoder(sentences).encode_tokens(sentences, layers="all")
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[Vectors]:
-        """As `embed_batch`, lazily, `batch_size` sentences at a time, in the order given."""
-        if batch_size < 1:
-            raise ElmoxError(f"batch_size={batch_size}: expected at least 1")
+        """Yield what `embed_batch` returns, `batch_size` sentences at a time, in order."""
+        require_at_least(1, "batch_size", batch_size)
         waiting = iter(sentences)
         while batch := list(islice(waiting, batch_size)):
             yield from self.embed_batch(batch)
 
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """As padded tensors on the model's device: (B, L+1, T, D), and the mask (B, T) in int64."""
+        """Return padded tensors on the model's device: (B, L+1, T, D), mask (B, T) in int64."""
         sentences = [list(sentence) for sentence in batch]
         encoder = self._encoder(sentences)
         vectors = encoder.encode_tokens(sentences, layers="all", convert_to_tensor=True)
         if not vectors:
             raise ElmoxError("batch_to_embeddings: no sentence given, expected at least one")
-        layers = pad_sequence([sentence.transpose(0, 1) for sentence in vectors], batch_first=True)
+        layers = pad_sequence([each.transpose(0, 1) for each in vectors], batch_first=True)
         ones = [
-            torch.ones(sentence.shape[1], dtype=torch.int64, device=sentence.device)
-            for sentence in vectors
+            torch.ones(each.shape[1], dtype=torch.int64, device=each.device) for each in vectors
         ]
         return layers.transpose(1, 2).contiguous(), pad_sequence(ones, batch_first=True)
 
@@ -126,16 +124,16 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Embed a file of sentences, one a line, tokens between white space, into HDF5.
+        """Embed a file of sentences, one per line, tokens separated by white space, into HDF5.
 
         Args:
             input_file: an open text file; closed at the end.
-            output_file_path: replaced if it exists, and only when all is written.
+            output_file_path: replaced if it exists, when everything is written.
             output_format: "all" (L+1, T, D), "top" (T, D) or "average" (T, D).
             batch_size: sentences read at a time.
             forget_sentences: leave out `sentence_to_index`, JSON that maps lines to their keys.
-            use_sentence_keys: the lines themselves as keys, not their numbers "0", "1", ..., and
-                no `sentence_to_index`. A slash in a line makes a group.
+            use_sentence_keys: use the lines as keys, not their numbers "0", "1", ..., and write no
+                `sentence_to_index`. A slash in a line makes a group.
         """
         if output_format not in OUTPUT_FORMATS:
             raise ElmoxError(f"output_format={output_format!r}: expected all, top or average")
@@ -163,8 +161,8 @@ class ElmoEmbedder:
         input_file.close()
 
     def _encoder(self, sentences: Sequence[Sequence[str]]) -> elmox_elmo.Elmo | StatefulElmo:
-        """Return what reads these sentences.
+        """Return the encoder for these sentences.
 
-        AllenNLP did not run a lone empty sentence; among others it was its two boundaries.
+        AllenNLP did not read a lone empty sentence; among others it read its two boundaries.
         """
         return self.elmo if self._carried is None or sentences == [[]] else self._carried

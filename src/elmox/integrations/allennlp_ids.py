@@ -1,4 +1,4 @@
-"""AllenNLP's padded tensors of character ids, to the ragged batches that a biLM reads and back.
+"""AllenNLP's padded tensors of character ids as the ragged batches that a biLM reads.
 
 Shapes: B sentences of T tokens at most, W character slots, n tokens in all, N with the boundaries,
 U distinct words. Ids are those of `text/chars.py`; a token of W zeros is padding.
@@ -31,21 +31,21 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
             raise ElmoxError(
                 f"token {word!r} is a {type(word).__name__}: a sentence is a list of strings"
             )
-    place = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    spelled = spell_bytes(list(place)).ids
+    index = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    spelled = spell_bytes(list(index)).ids
     lengths = np.fromiter(map(len, batch), dtype=np.int64, count=len(batch))
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     ids = np.zeros((*mask.shape, spelled.shape[1]), dtype=np.int64)
-    ids[mask] = spelled[[place[word] for word in words]] if words else 0
+    ids[mask] = spelled[[index[word] for word in words]] if words else 0
     return torch.from_numpy(ids)
 
 
 def character_ids(inputs: Tensor | None) -> Int16:
-    """Check what a caller calls character ids, and bring it to the CPU: (..., T, W)."""
+    """Check character ids and copy them to the CPU: (..., T, W)."""
     if inputs is None or inputs.dim() < 3 or inputs.is_floating_point():
-        given = None if inputs is None else f"{tuple(inputs.shape)} {inputs.dtype}"
+        kind = None if inputs is None else f"{tuple(inputs.shape)} {inputs.dtype}"
         raise ElmoxError(
-            f"inputs: {given}, expected integers of shape (..., tokens, 50), as of batch_to_ids"
+            f"inputs: {kind}, expected integers of shape (..., tokens, 50), as of batch_to_ids"
         )
     ids = inputs.numpy(force=True)
     if ids.size and not 0 <= ids.min() <= ids.max() <= WORD_PADDING_ID:
@@ -56,7 +56,7 @@ def character_ids(inputs: Tensor | None) -> Int16:
 
 
 def token_counts(mask: Mask) -> Int64:
-    """Tokens of each sentence, (B,), of a mask (..., T); padding must be on the right."""
+    """Return the number of tokens per sentence, (B,), of a mask (..., T) padded on the right."""
     counts: Int64 = mask.sum(-1)
     if not counts.size:
         raise ElmoxError(f"inputs: no sentence, the shape is {mask.shape}: expected at least one")
@@ -68,15 +68,15 @@ def token_counts(mask: Mask) -> Int64:
 
 
 def distinct_words(ids: Int16) -> tuple[Int16, Int64]:
-    """(n, W) -> the distinct rows (U, W), and for every row its place among them, (n,)."""
+    """(n, W) -> the distinct rows (U, W), and the index of every row among them, (n,)."""
     whole_rows = np.dtype((np.void, ids.shape[1] * ids.itemsize))
     keys = np.ascontiguousarray(ids).view(whole_rows).ravel()
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    return ids[first], place
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    return ids[first], index
 
 
 def fit_slots(ids: Int16, num_slots: int) -> Spelling:
-    """Words spelled in W slots, (U, W), as a model that has `num_slots` of them spells them."""
+    """Convert words spelled in W slots, (U, W), to the `num_slots` slots of a model."""
     missing = num_slots - ids.shape[1]
     if missing > 0:
         ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=WORD_PADDING_ID)
@@ -89,7 +89,7 @@ def fit_slots(ids: Int16, num_slots: int) -> Spelling:
 
 
 def not_boundary(lengths: Int64) -> Mask:
-    """Return which of N positions are words, for sentences end to end with their boundaries."""
+    """Return a mask (N,) of the words of sentences of these lengths, boundaries counted."""
     ends = np.cumsum(lengths)
     inside = np.ones(lengths.sum(), dtype=bool)
     inside[ends - lengths] = False
@@ -98,7 +98,7 @@ def not_boundary(lengths: Int64) -> Mask:
 
 
 def bounded(tokens: Int64, lengths: Int64, begin: int, end: int) -> Int64:
-    """Put the boundaries around sentences of tokens: (n,) -> (N,)."""
+    """Insert the boundaries of every sentence: (n,) -> (N,)."""
     index = np.full(lengths.sum(), end)
     index[np.cumsum(lengths) - lengths] = begin
     index[not_boundary(lengths)] = tokens

@@ -1,4 +1,4 @@
-"""AllenNLP's `Elmo` module: padded character ids in, mixes of the biLM's layers out.
+"""AllenNLP's `Elmo` module: padded character ids to mixes of the biLM's layers.
 
 Shapes: T tokens of the longest sentence, n tokens in all, N with the boundaries, U distinct words,
 L LSTM layers, P projection, D the width of a vector, K mixes.
@@ -42,20 +42,21 @@ _logger = logging.getLogger(__name__)
 
 
 def load_files(options_file: File | None, weight_file: File | None) -> Checkpoint:
-    """Read a model from local files, which AllenNLP would have downloaded."""
+    """Read a model from local files; AllenNLP downloaded them."""
     for name, file in (("options_file", options_file), ("weight_file", weight_file)):
         if isinstance(file, str) and "://" in file:
             raise ElmoxError(f"{name} {file} is a URL: download it and give the local path")
     if weight_file is None:
         raise ElmoxError(
-            "weight_file is missing: nothing is downloaded, give local options_file and weight_file"
+            "weight_file is missing: give local files as options_file and weight_file, nothing is "
+            "downloaded"
         )
     return load_checkpoint(weight_file, options=options_file)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Sentences as they were given, padded or empty, without boundaries."""
+    """Sentences without boundaries; some may be empty."""
 
     vectors: Tensor  # (U + 2, P): words, then begin and end of a sentence
     tokens: Int64  # (n,) the word of each token, sentence after sentence
@@ -71,13 +72,13 @@ class Elmo(nn.Module):
         num_output_representations: K.
         requires_grad: fine-tune the biLM; it is frozen by default.
         do_layer_norm: bring each layer to mean 0 and variance 1 over the batch before mixing.
-        dropout: on the mixed vectors. As any module, this one starts in training mode.
-        vocab_to_cache: words whose token vectors are computed once, now. `word_inputs` are numbers
-            in this list; number 0 is padding.
+        dropout: dropout on the mixed vectors. As any module, this one starts in training mode.
+        vocab_to_cache: words whose token vectors are computed once, now. `word_inputs` are indexes
+            of this list; index 0 is padding.
         keep_sentence_boundaries: keep the vectors of both boundaries: T + 2 instead of T.
         scalar_mix_parameters: fixed weights before the softmax, for every mix; gamma is then 1.
-        module: AllenNLP's way to bring a biLM of one's own, which elmox does not have.
-        stateful: whether row i starts where row i of the last call ended, as AllenNLP did.
+        module: a biLM of another class in AllenNLP; not supported here.
+        stateful: start row i where row i of the last call ended, as AllenNLP did.
     """
 
     @torch.inference_mode(False)
@@ -99,18 +100,18 @@ class Elmo(nn.Module):
         super().__init__()
         if module is not None:
             raise ElmoxError(
-                "module: a biLM of one's own is not supported here: give options_file and "
-                "weight_file, and mix your own layers with elmox.LayerMix"
+                "module: a biLM of another class is not supported here: give options_file and "
+                "weight_file, or mix its layers with elmox.LayerMix"
             )
         if requires_grad and vocab_to_cache is not None:
             raise ElmoxError(
-                "vocab_to_cache keeps vectors that requires_grad=True would change: leave one out"
+                "vocab_to_cache stores vectors that requires_grad=True would change: leave one out"
             )
         checkpoint = load_files(options_file, weight_file)
         char_cnn = checkpoint.config.char_cnn
         if char_cnn is None or char_cnn.inventory != "bytes" or checkpoint.config.words is not None:
             raise ElmoxError(
-                f"{weight_file} does not read the byte ids of batch_to_ids: use elmox.ElmoEmbedding"
+                f"{weight_file} cannot read the byte ids of batch_to_ids: use elmox.ElmoEmbedding"
             )
         self.stateful = stateful
         self._num_slots = char_cnn.max_characters
@@ -132,11 +133,11 @@ class Elmo(nn.Module):
         self._carried = CarriedState(self._fresh)
 
     def get_output_dim(self) -> int:
-        """D."""
+        """Return D."""
         return self.bilm.config.dim
 
     def reset_states(self) -> None:
-        """Forget what was read: every row starts afresh at the next call."""
+        """Forget the carried state: every row starts afresh at the next call."""
         self._carried.reset()
 
     @not_compiled
@@ -144,17 +145,17 @@ class Elmo(nn.Module):
         """Read a batch.
 
         Args:
-            inputs: character ids (..., T, 50), as of `batch_to_ids`; zeros, on the right, are
-                padding.
-            word_inputs: (..., T) numbers in `vocab_to_cache`, read instead of `inputs`; where one
-                of them is not in the list, `inputs` is read after all.
+            inputs: character ids (..., T, 50), as `batch_to_ids` returns them; zeros on the right
+                are padding.
+            word_inputs: (..., T) indexes of `vocab_to_cache`, read instead of `inputs`. If one of
+                them is not in the list, `inputs` is read instead.
 
         Returns:
             `elmo_representations`, K tensors (..., T, D) that are zero at padding, and `mask`,
-            (..., T), true where there is a token.
+            (..., T), true at tokens.
         """
-        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
-        with_gradients = learns and torch.is_grad_enabled()
+        is_trainable = any(parameter.requires_grad for parameter in self.bilm.parameters())
+        with_gradients = is_trainable and torch.is_grad_enabled()
         with torch.set_grad_enabled(with_gradients), autocast_off(self.bilm.device):
             batch = self._looked_up(word_inputs) or self._spelled(inputs)
             lengths = token_counts(batch.mask) + 2
@@ -170,11 +171,11 @@ class Elmo(nn.Module):
         return {"elmo_representations": mixes, "mask": mask.view(*rows, mask.shape[-1])}
 
     def _looked_up(self, word_inputs: Tensor | None) -> "_Batch | None":
-        """A batch of cached words; None where there is a word that is not."""
+        """Return a batch of cached words; None if a word is not cached."""
         if word_inputs is None:
             return None
         if self._vocab is None:
-            _logger.warning("word_inputs are not used: there is no vocab_to_cache")
+            _logger.warning("word_inputs are ignored, because there is no vocab_to_cache")
             return None
         words = word_inputs.numpy(force=True)
         if words.size and not 0 <= words.min() <= words.max() < len(self._vocab.lengths):
@@ -182,19 +183,19 @@ class Elmo(nn.Module):
         return _Batch(self._cached_words(self._vocab), words[words > 0], words > 0)
 
     def _cached_words(self, vocab: Spelling) -> Tensor:
-        """Vectors of the cached words, begin and end of a sentence, (V + 2, P)."""
+        """Return vectors of the cached words, then of the two boundaries, (V + 2, P)."""
         weights = list(self.bilm.token_encoder.parameters())
         return self._word_vectors.get(weights, lambda: self._encode(vocab))
 
     def _spelled(self, inputs: Tensor | None) -> "_Batch":
-        """A batch of character ids: the character CNN runs once a distinct word."""
+        """Return a batch of character ids: the character CNN runs once per distinct word."""
         ids = character_ids(inputs)
         mask: Mask = np.any(ids, axis=-1)
         words, tokens = distinct_words(ids[mask])
         return _Batch(self._encode(fit_slots(words, self._num_slots)), tokens, mask)
 
     def _encode(self, spelling: Spelling) -> Tensor:
-        """Token vectors of spelled words and then of the two boundaries: (U + 2, P)."""
+        """Return token vectors of spelled words, then of the two boundaries, (U + 2, P)."""
         text = self.bilm.config.text
         edges = spell_bytes([text.begin, text.end], self._num_slots)
         ids = np.concatenate([spelling.ids, edges.ids])
@@ -206,15 +207,15 @@ class Elmo(nn.Module):
         return torch.cat([self.bilm.token_encoder(WordTable(part, None)) for part in parts])
 
     def _read(self, batch: "_Batch", lengths: Int64) -> Tensor:
-        """All layers (L+1, N, D); the state is taken from the last call and left for the next."""
+        """Return all layers (L+1, N, D), and carry the state from the last call to the next."""
         vectors = batch.vectors
         index = bounded(batch.tokens, lengths, len(vectors) - 2, len(vectors) - 1)
         rows = np.arange(len(lengths))
         start = self._carried.start(rows) if self.stateful else self._fresh(len(rows))
         layers: Tensor
         if torch.is_grad_enabled():
-            where = torch.from_numpy(index).to(vectors.device)
-            layers, final = self.bilm(vectors[where], lengths, start)
+            tokens = vectors[torch.from_numpy(index).to(vectors.device)]
+            layers, final = self.bilm(tokens, lengths, start)
         else:
             everything = choose_layers("all", self.bilm.config.num_layers, {})
             layers, final = infer_layers(self.bilm, vectors, index, lengths, start, everything)
@@ -228,7 +229,7 @@ class Elmo(nn.Module):
 
 
 class ElmoTokenEmbedder(nn.Module):
-    """One mix, and a projection where `projection_dim` asks for one; else as `Elmo`."""
+    """One mix, and a projection if `projection_dim` is given; otherwise as `Elmo`."""
 
     def __init__(
         self,
@@ -253,7 +254,7 @@ class ElmoTokenEmbedder(nn.Module):
         self.output_dim = projection_dim or dim
 
     def get_output_dim(self) -> int:
-        """Width of a vector."""
+        """Return the width of a vector."""
         return self.output_dim
 
     def forward(self, elmo_tokens: Tensor | None, word_inputs: Tensor | None = None) -> Tensor:

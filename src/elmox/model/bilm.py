@@ -133,7 +133,31 @@ class BiLm(nn.Module):
             The state after the last token of each row.
         """
         with modes_off(vectors.device):
-            return self._infer(vectors, index, lengths, state, emit, window_tokens)
+            order = time_major(lengths)
+            read = np.stack([order.forward, order.backward][: self.config.lstm.num_directions])
+            rows, back = to_device(np.stack([order.rows, np.argsort(order.rows)]), vectors.device)
+            positions = to_device(read, vectors.device)
+            words = to_device(index, vectors.device).expand(positions.shape).gather(1, positions)
+            hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
+            with computing():
+                kernels = self._inference_kernels()
+                first, of_words = kernels[0], None
+                if isinstance(first, PackedLstm):
+                    of_words = first.for_words(vectors, positions.shape[1], len(lengths))
+            window_tokens = window_tokens or default_window_tokens(self)
+            for steps, start, stop in _windows(order.step_sizes, window_tokens):
+                with computing():
+                    inputs = vectors[words[:, start:stop]]  # (D, n, P)
+                    layers = [inputs]
+                    for number, kernel in enumerate(kernels):
+                        if number == 0 and of_words is not None:
+                            outputs = of_words(words[:, start:stop], steps, hidden[0], cell[0])
+                        else:
+                            outputs = kernel(inputs, steps, hidden[number], cell[number])
+                        inputs = outputs.add_(inputs) if self._skips(number) else outputs
+                        layers.append(inputs)
+                    emit(Window(torch.stack(layers), positions[:, start:stop]))
+            return LstmState(hidden[:, :, back], cell[:, :, back])
 
     def clear_derived(self) -> None:
         """Discard everything that was computed from the weights."""
@@ -142,46 +166,13 @@ class BiLm(nn.Module):
                 if isinstance(value, Derived):
                     value.clear()
 
-    def _infer(
-        self,
-        vectors: Tensor,
-        index: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        state: LstmState,
-        emit: Callable[[Window], None],
-        window_tokens: int | None,
-    ) -> LstmState:
-        config = self.config.lstm
-        device = vectors.device
-        order = time_major(lengths)
-        rows, back = to_device(np.stack([order.rows, np.argsort(order.rows)]), device)
-        read = np.stack([order.forward, order.backward][: config.num_directions])
-        positions = to_device(read, device)
-        words = to_device(index, device).expand(positions.shape).gather(1, positions)
-        hidden, cell = state.hidden[:, :, rows], state.cell[:, :, rows]  # copies: changed below
-        with computing():
-            kernels = self._kernels.get(
-                [weight for layer in self._layers() for weight in layer.tensors()],
-                lambda: [lstm_kernel(layer.weights(), self.int8) for layer in self._layers()],
-                self.int8,
-            )
-            first, of_words = kernels[0], None
-            if isinstance(first, PackedLstm):
-                of_words = first.for_words(vectors, positions.shape[1], len(lengths))
-        window_tokens = window_tokens or default_window_tokens(self)
-        for steps, start, stop in _windows(order.step_sizes, window_tokens):
-            with computing():
-                inputs = vectors[words[:, start:stop]]  # (D, n, P)
-                layers = [inputs]
-                for number, kernel in enumerate(kernels):
-                    if number == 0 and of_words is not None:
-                        outputs = of_words(words[:, start:stop], steps, hidden[0], cell[0])
-                    else:
-                        outputs = kernel(inputs, steps, hidden[number], cell[number])
-                    inputs = outputs.add_(inputs) if self._skips(number) else outputs
-                    layers.append(inputs)
-                emit(Window(torch.stack(layers), positions[:, start:stop]))
-        return LstmState(hidden[:, :, back], cell[:, :, back])
+    def _inference_kernels(self) -> list[LstmKernel]:
+        """Return a kernel per layer; weights that it packs are packed once."""
+        return self._kernels.get(
+            [weight for layer in self._layers() for weight in layer.tensors()],
+            lambda: [lstm_kernel(layer.weights(), self.int8) for layer in self._layers()],
+            self.int8,
+        )
 
     def _layers(self) -> list[LstmLayer]:
         return cast(list[LstmLayer], list(self.lstm))

@@ -84,28 +84,28 @@ def load_checkpoint(
         **completing: files that complete a legacy model.
     """
     folder = find_model(path, revision, token)
-    given = {name: Path(str(file)) for name, file in completing.items() if file is not None}
+    paths = {name: Path(str(file)) for name, file in completing.items() if file is not None}
     if (folder / EMBEDDING_FILE).is_file():
         raise ElmoxError(
             f"{folder} is a saved ElmoEmbedding: load it with ElmoEmbedding.from_pretrained"
         )
     if is_model_directory(folder):
         for name in ("options", "vocab", "token_embeddings"):
-            if name in given:
+            if name in paths:
                 raise ArgumentError(
-                    "{} is complete in itself: leave out {}", folder, _argument(name, given)
+                    "{} is complete in itself: leave out {}", folder, _argument(name, paths)
                 )
         checkpoint = read_directory(folder)
-        if checkpoint.softmax is not None and "softmax" in given:
+        if checkpoint.softmax is not None and "softmax" in paths:
             raise ArgumentError(
-                "{} has a softmax of its own: leave out {}", folder, _argument("softmax", given)
+                "{} has a softmax of its own: leave out {}", folder, _argument("softmax", paths)
             )
     else:
         companions = Companions(
-            given.get("options"), given.get("vocab"), given.get("token_embeddings")
+            paths.get("options"), paths.get("vocab"), paths.get("token_embeddings")
         )
         checkpoint = read_legacy(folder, companions)
-    return _with_softmax(checkpoint, given)
+    return _with_softmax(checkpoint, paths)
 
 
 def find_model(path: str | Path | None, revision: str | None = None, token: Token = None) -> Path:
@@ -140,16 +140,16 @@ def bundled_model() -> Path:
     return folder
 
 
-def _with_softmax(checkpoint: Checkpoint, given: dict[str, Path]) -> Checkpoint:
-    """Return the same model with AI2's softmax, if one is given."""
-    pair = [name for name in ("softmax", "softmax_vocab") if name in given]
+def _with_softmax(checkpoint: Checkpoint, paths: dict[str, Path]) -> Checkpoint:
+    """Return the same model with AI2's softmax, if it is given."""
+    pair = [name for name in ("softmax", "softmax_vocab") if name in paths]
     if not pair:
         return checkpoint
     if len(pair) == 1:
         raise ArgumentError(
-            "{}: give the softmax file and its vocabulary together", _argument(pair[0], given)
+            "{}: give the softmax file and its vocabulary together", _argument(pair[0], paths)
         )
-    softmax, vocab = given["softmax"], given["softmax_vocab"]
+    softmax, vocab = paths["softmax"], paths["softmax_vocab"]
     for path in (softmax, vocab):
         if not path.exists():
             raise ElmoxError(f"{path} does not exist: expected AI2's softmax file, its vocabulary")
@@ -163,5 +163,5 @@ def _absolute(path: str | Path | None) -> str | None:
     return None if path is None else os.path.abspath(path)
 
 
-def _argument(name: str, given: dict[str, Path]) -> Argument:
-    return Argument(name, str(given[name]))
+def _argument(name: str, paths: dict[str, Path]) -> Argument:
+    return Argument(name, str(paths[name]))

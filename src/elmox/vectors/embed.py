@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
-from elmox.inference.encode import BatchOptions, encode_rows
+from elmox.inference.encode import BatchEncoder, BatchOptions
 from elmox.inference.finite import can_overflow, require_finite
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.io.background import Background, background_thread
@@ -331,14 +331,10 @@ class _Embedding:
     def _start(self, sentences: list[list[str]]) -> Callable[[], Array]:
         """Start to embed sentences; the returned function waits for their rows, (tokens, K, D)."""
         elmo = self._elmo
-        rows = encode_rows(
-            elmo.reader,
-            sentences,
-            self._choice,
-            self._options,
-            lambda batch: elmo.start_state(len(batch)),
-            self._dtype,
+        encoder = BatchEncoder(
+            elmo.reader, self._choice, self._options, lambda batch: elmo.start_state(len(batch))
         )
+        rows = encoder.encode_rows(sentences, self._dtype)
         return _fetch(rows, self._check if self._can_overflow else None)
 
     def _check(self, is_finite: bool | Tensor) -> None:
