@@ -414,7 +414,7 @@ def test_embed_sentences_is_lazy_and_works_in_groups(weights: Path) -> None:
     ]
     for ours, theirs in zip(everything, expected, strict=True):
         assert_close(ours, theirs, 0)
-    with pytest.raises(ElmoxError, match="batch_size=0"):
+    with pytest.raises(ElmoxError, match="batch_size is 0"):
         next(embedder.embed_sentences([["a"]], batch_size=0))
 
 

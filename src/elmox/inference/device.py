@@ -3,6 +3,7 @@
 import torch
 
 from elmox.errors import Argument, ArgumentError
+from elmox.kernels.linear.cpu_int8 import require_int8
 
 DTYPES = {
     "float32": torch.float32,
@@ -42,8 +43,10 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
 
 def device_for(dtype: str | torch.dtype, device: str | torch.device | None = None) -> torch.device:
     """Return the device for a precision: without a choice a GPU if there is one, CPU for int8."""
-    is_int8 = resolve_dtype(dtype) == torch.int8
-    return resolve_device("cpu" if device is None and is_int8 else device)
+    if resolve_dtype(dtype) == torch.int8:
+        require_int8(str(device or "cpu"))
+        return torch.device("cpu")
+    return resolve_device(device)
 
 
 def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:

@@ -86,7 +86,7 @@ def test_ten_pairs_by_heart(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert (results.metric, results.mean) == ("accuracy", {"dev": 100.0})
     code, _, err = run_here(["tag", results.best.model, data], capsys)
     assert code != 0
-    assert f"{data}: nli reads JSON lines (.jsonl) with premise, hypothesis" in err
+    assert f"{data}: nli reads JSON lines (.jsonl) or tables (.csv) with premise, hypothesis" in err
     fitted = TaskPredictor.from_pretrained(results.best.model, device="cpu")
     assert fitted.score(data) == {"accuracy": 100.0}
     questions = [{"id": i, "premise": a, "hypothesis": b} for i, (a, b, _) in enumerate(PAIRS)]

@@ -202,7 +202,7 @@ def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert_one_line(code, out, err, f"{lines}, line 3: {says}")
     lines.rename(tmp_path / "asked.txt")
     code, out, err = run_here(["tag", model, tmp_path / "asked.txt"], capsys)
-    says = "srl reads JSON lines (.jsonl) with tokens, predicates"
+    says = "srl reads JSON lines (.jsonl) or tables (.csv) with tokens, predicates"
     assert_one_line(code, out, err, says, "--json-lines")
     piped = run_elmox("tag", model, "-", stdin=b"He went home .\n")
     assert_one_line(piped.returncode, piped.stdout, piped.stderr, f"stdin ({says}), line 1: not")
