@@ -1,4 +1,4 @@
-"""Whatever is wrong, the answer is one line that names it, and nothing half made stays behind."""
+"""Every wrong input gives one line that names it, and leaves nothing half made."""
 
 import tempfile
 from pathlib import Path
@@ -18,7 +18,7 @@ from elmox.vectors.embed import embed_file
 from elmox.vectors.files import open_vectors
 
 MODELS = [*FILES, *OPTIONS, *ARCHIVES, *NATIVE, *MANY_LANGS, *ALLENNLP, *OTHERS]
-# Through the shell in a process of their own: one for each way in which a file can be wrong.
+# Run through the shell: one for each way in which a file can be wrong.
 REPRESENTATIVE = (
     ("info", "hdf5 cut to 0.6"),
     ("info", "options: lstm.n_layers 3"),
@@ -58,12 +58,12 @@ def test_broken_model(
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     assert len(message) < 1000
-    for said in broken.says:
-        assert said in message
+    for part in broken.says:
+        assert part in message
     assert str(scratch) not in message
     code, out, err = run_here(["embed", path, tmp_path / "in.txt", tmp_path / "out.hdf5"], capsys)
     assert_one_line(code, out, err, *broken.says)
-    assert not list(scratch.glob("elmox-*"))  # (torch keeps a folder of its own there)
+    assert not list(scratch.glob("elmox-*"))  # (torch keeps a folder there)
     assert tree(tmp_path / "models") == before, "something was written"
     assert not list(tmp_path.glob("out*"))
 
@@ -99,7 +99,7 @@ LINES = [
     ("tokens of text", "in.jsonl", b'{"tokens": "a b"}', ("in.jsonl, line 1", "tokens")),
     ("tokens of numbers", "in.jsonl", b'{"tokens": ["a", 1]}', ("in.jsonl, line 1", "tokens")),
     (
-        "bad tokens beside text",
+        "bad tokens next to text",
         "in.jsonl",
         b'{"tokens": [1], "text": "a"}',
         ("in.jsonl, line 1", "tokens"),
@@ -199,7 +199,7 @@ def test_bad_argument(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "says"),
     [
         (["embed", "m", "in.txt", "out.hdf5", "--dtype", "float64"], "float64"),
         (["embed", "m", "in.txt", "out.hdf5", "--precision", "int4"], "int4"),
@@ -215,12 +215,12 @@ def test_bad_argument(
         (["bench", "embed", "--precision", "int4"], "int4"),
     ],
 )
-def test_bad_usage(arguments: list[object], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage(arguments: list[object], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run_here(arguments, capsys)
     assert (code, out) == (2, "")
     assert err.startswith("Usage: ")
     assert err.splitlines()[-1].startswith("Error: ")
-    assert said in err.splitlines()[-1]
+    assert says in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int4", "half"])
@@ -230,7 +230,7 @@ def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "says"),
     [
         (["--text", "missing.txt"], "missing.txt"),
         (["--text", "latin-1.txt"], "latin-1.txt is not UTF-8"),
@@ -240,7 +240,7 @@ def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
 )
 def test_bad_bench(
     arguments: list[str],
-    said: str,
+    says: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -248,7 +248,7 @@ def test_bad_bench(
     monkeypatch.chdir(tmp_path)
     Path("latin-1.txt").write_bytes(b"na\xefve")
     Path("empty.txt").write_text(" \n")
-    assert_one_line(*run_here(["bench", "embed", *arguments], capsys), said)
+    assert_one_line(*run_here(["bench", "embed", *arguments], capsys), says)
 
 
 @pytest.mark.parametrize("output", ["out.hdf5", "out.parquet", "out"])

@@ -1,6 +1,6 @@
-"""The model that comes with elmox: found by name and by none, in a checkout and in a wheel.
+"""The model that comes with elmox: loaded by name or without one, in a checkout and in a wheel.
 
-How it is found is tested with a tiny model in its place. The tests of the model itself skip in a
+Loading is tested with a tiny model in its place. The tests of the model itself skip in a
 checkout that lacks it.
 """
 
@@ -60,7 +60,7 @@ needs_model = pytest.mark.skipif(
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that elmox takes for its own package's."""
+    """A directory in place of the package's own."""
     monkeypatch.setattr("elmox.pretrained.load.files", lambda package: tmp_path / package)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

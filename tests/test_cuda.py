@@ -33,7 +33,7 @@ def small() -> Elmo:
 
 
 def compare(ours: list[Any], expected: list[Any], tolerance: float) -> None:
-    scale = max(float(np.abs(own).max()) for own in expected if own.size)
+    scale = max(float(np.abs(each).max()) for each in expected if each.size)
     for a, b in zip(ours, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
 
@@ -170,8 +170,8 @@ def test_training_with_kernels_follows_the_plain_curve(
     plain = losses(tmp_path / "runtorch", name)
     assert plain[-1] < plain[0]
     for kernels in ("", "pointwise"):
-        found = losses(tmp_path / f"run{kernels}", name)
-        np.testing.assert_allclose(found, plain, rtol=3e-2)
+        fast = losses(tmp_path / f"run{kernels}", name)
+        np.testing.assert_allclose(fast, plain, rtol=3e-2)
 
 
 def test_reading_by_fused_kernels(small: Elmo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,15 +210,15 @@ def test_kernels_are_the_plain_step(
         draw(directions, dim, cells, scale=cells**-0.5),
     ]
     upstream = [draw(directions, steps, rows, dim), draw(directions, rows, dim)]
-    found = []
+    results = []
     for kernels in ("torch", "pointwise"):
         monkeypatch.setenv("ELMOX_KERNELS", kernels)
         leaves = [argument.clone().requires_grad_() for argument in arguments]
         given: list[Any] = [*leaves, *clips]
         outputs = lstm_rows(*given)
         torch.autograd.backward(outputs[:2], upstream)
-        found.append([*outputs, *(leaf.grad for leaf in leaves)])
-    for plain, fast in zip(*found, strict=True):
+        results.append([*outputs, *(leaf.grad for leaf in leaves)])
+    for plain, fast in zip(*results, strict=True):
         assert plain is not None
         assert fast is not None
         error = (fast - plain).norm() / plain.norm()

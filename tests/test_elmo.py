@@ -1,4 +1,4 @@
-"""The user's class: what goes in, what comes out, in which order, in which mode."""
+"""`Elmo`: inputs, outputs, their order, start states, errors."""
 
 import threading
 from pathlib import Path
@@ -42,9 +42,9 @@ def test_shapes_of_every_choice(elmo: Elmo) -> None:
 
 def test_choices_agree_with_all_layers(elmo: Elmo) -> None:
     everything = elmo.encode_tokens(SENTENCES, layers="all")
-    equal(elmo.encode_tokens(SENTENCES), [own.mean(0) for own in everything])
-    equal(elmo.encode_tokens(SENTENCES, layers="top"), [own[-1] for own in everything])
-    equal(elmo.encode_tokens(SENTENCES, layers=[2, 0]), [own[[2, 0]] for own in everything])
+    equal(elmo.encode_tokens(SENTENCES), [each.mean(0) for each in everything])
+    equal(elmo.encode_tokens(SENTENCES, layers="top"), [each[-1] for each in everything])
+    equal(elmo.encode_tokens(SENTENCES, layers=[2, 0]), [each[[2, 0]] for each in everything])
     half = elmo.dim // 2
     assert (everything[0][0][:, :half] == everything[0][0][:, half:]).all()
 
@@ -100,7 +100,7 @@ def test_mixes(elmo: Elmo, tmp_path: Path) -> None:
     elmo.set_mix([0.0, 1.0, 2.0], gamma=0.5)
     weights = 0.5 * np.exp([0.0, 1.0, 2.0]) / np.exp([0.0, 1.0, 2.0]).sum()
     everything = elmo.encode_tokens(SENTENCES, layers="all")
-    expected = [np.einsum("j,jtd->td", weights, own) for own in everything]
+    expected = [np.einsum("j,jtd->td", weights, each) for each in everything]
     equal(elmo.encode_tokens(SENTENCES, layers="mix"), expected)
     elmo.set_mix([9.0, 0.0, 0.0], name="lower")
     with pytest.raises(ElmoxError, match="mix:NAME"):
@@ -172,7 +172,7 @@ def test_running_out_of_memory_halves_the_batch(
     monkeypatch.setattr(elmo.reader, "read", limited)
     equal(elmo.encode_tokens(sentences, layers="all"), expected)
     assert max(seen) > 25
-    # Once the right size is found it is kept: a few failures, not one per batch.
+    # Once a size fits it is kept: a few failures, not one per batch.
     assert sum(tokens > 25 for tokens in seen) <= 5
     equal(elmo.stateful().encode_tokens(sentences, layers="all"), expected)
 
@@ -196,7 +196,7 @@ def test_low_precision(tiny: Path, elmo: Elmo, dtype: str, tolerance: float) -> 
     assert tensor.dtype == low.dtype
 
 
-def test_long_sentences_beside_short_ones(elmo: Elmo) -> None:
+def test_long_sentences_among_short_ones(elmo: Elmo) -> None:
     sentences = [["a", "b"], [f"w{i % 50}" for i in range(500)], ["c"]]
     expected = [elmo.encode_tokens([s], layers="all")[0] for s in sentences]
     equal(elmo.encode_tokens(sentences, layers="all", batch_tokens=64), expected)
@@ -214,8 +214,8 @@ def test_many_threads_get_the_same_vectors(elmo: Elmo) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    for own in results:
-        equal(own, expected)
+    for vectors in results:
+        equal(vectors, expected)
 
 
 def test_progress_bar_is_on_stderr(elmo: Elmo, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +250,7 @@ def test_normalized_vectors_and_similarity(elmo: Elmo) -> None:
     torch.testing.assert_close(tokens.norm(dim=-1), torch.ones(5))
 
 
-def test_repr_says_what_the_model_is(elmo: Elmo) -> None:
+def test_repr_describes_the_model(elmo: Elmo) -> None:
     assert "weights.hdf5', 3 layers of dim 12, 2 x 10 cells, device='cpu'" in repr(elmo)
 
 

@@ -1,4 +1,4 @@
-"""ELMo inside somebody else's model: mixes learned, biLM frozen or not, one process or two."""
+"""ELMo inside another model: learned mixes, biLM frozen or trainable, one process or two."""
 
 import copy
 import pickle
@@ -29,9 +29,9 @@ def test_mixes_are_padded_in_the_order_given(tiny: Path) -> None:
 @pytest.mark.parametrize("trainable", [False, True])
 def test_no_sentences_are_a_batch_too(trainable: bool, tiny: Path) -> None:
     embed = ElmoEmbedding.from_pretrained(tiny, num_mixes=2, trainable=trainable, device="cpu")
-    found = embed([])
-    assert found.mixes.shape == (2, 0, 0, embed.dim)
-    assert found.mask.shape == (0, 0)
+    out = embed([])
+    assert out.mixes.shape == (2, 0, 0, embed.dim)
+    assert out.mask.shape == (0, 0)
 
 
 def test_boundaries_are_kept_on_request(tiny: Path) -> None:

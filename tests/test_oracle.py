@@ -1,4 +1,4 @@
-"""The oracle against the golden fixtures, torch's own LSTM, and what it promises."""
+"""The oracle against the golden fixtures and torch's LSTM."""
 
 import io
 import json

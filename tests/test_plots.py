@@ -1,4 +1,4 @@
-"""Pictures: that what was found is in them, and that the same picture is the same file."""
+"""Plots: they show the results, and the same plot is the same file."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def texts(axes: Any) -> list[str]:
 
 def interval_ends(axes: Any) -> list[float]:
     return sorted(
-        y for own in axes.collections for path in own.get_paths() for _, y in path.vertices
+        y for each in axes.collections for path in each.get_paths() for _, y in path.vertices
     )
 
 
@@ -49,7 +49,7 @@ def test_bars_with_intervals_and_a_line() -> None:
 
 
 @pytest.mark.usefixtures("matplotlib")
-def test_groups_stand_side_by_side() -> None:
+def test_groups_are_next_to_each_other() -> None:
     series = [Series("trained", [90, 92]), Series("random", [70, -3])]
     figure = grouped_bars("Title", "%", LABELS, series)
     axes: Any = figure.axes[0]

@@ -48,19 +48,19 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> None:
 
 def among_words(probabilities: dict[str, float]) -> dict[str, float]:
     """The distribution without the special words."""
-    found = {word: p for word, p in probabilities.items() if word not in OURS[:3]}
-    return {word: p / sum(found.values()) for word, p in found.items()}
+    words = {word: p for word, p in probabilities.items() if word not in OURS[:3]}
+    return {word: p / sum(words.values()) for word, p in words.items()}
 
 
-def by_scores(elmo: Elmo, sentence: list[str], place: int, direction: str) -> dict[str, float]:
-    """What predictions should be: every word scored at that place."""
-    texts = [[*sentence[:place], word, *sentence[place + 1 :]] for word in WORDS]
-    found = {}
+def by_scores(elmo: Elmo, sentence: list[str], position: int, direction: str) -> dict[str, float]:
+    """What predictions should be: every word scored at that position."""
+    texts = [[*sentence[:position], word, *sentence[position + 1 :]] for word in WORDS]
+    probabilities = {}
     for word, score in zip(WORDS, elmo.score(texts), strict=True):
         log_probs = score.forward if direction == "left" else score.backward
         assert log_probs is not None
-        found[word] = math.exp(log_probs[place])
-    return among_words(found)
+        probabilities[word] = math.exp(log_probs[position])
+    return among_words(probabilities)
 
 
 @settings(max_examples=25, deadline=None)
@@ -89,9 +89,9 @@ def test_which_position_is_which(lm: TinyLm, elmo: Elmo) -> None:
         for before, target in scored[direction].items():
             hidden = _top(lm, direction, [start, *before.split()])
             expected = lm.log_prob(hidden, target)
-            place = {"the": 0, "cat": 1}.get(target, 2)
-            found = (score.forward, score.backward)[direction][place]
-            assert found == pytest.approx(expected, abs=1e-9), (direction, before)
+            position = {"the": 0, "cat": 1}.get(target, 2)
+            log_prob = (score.forward, score.backward)[direction][position]
+            assert log_prob == pytest.approx(expected, abs=1e-9), (direction, before)
 
 
 def _top(lm: TinyLm, direction: int, words: list[str]) -> Any:
@@ -165,26 +165,26 @@ def test_one_sentence_scores_as_it_evaluates(elmo: Elmo) -> None:
 
 def test_evaluation_runs_on_from_sentence_to_sentence(lm: TinyLm, elmo: Elmo) -> None:
     text = [["The", "dog", "sat"], [], ["naïve", "<S>", "天"], ["."]]
-    found = elmo.evaluate(iter(text))
+    evaluation = elmo.evaluate(iter(text))
     read = [as_read(sentence) for sentence in text if sentence]
     forward, backward = (sum(map(sum, sums)) for sums in lm.directions(read))
-    assert (found.num_sentences, found.num_words, found.num_tokens) == (3, 7, 10)
-    assert found.forward_perplexity == pytest.approx(math.exp(-forward / 10), rel=1e-9)
-    assert found.backward_perplexity == pytest.approx(math.exp(-backward / 10), rel=1e-9)
+    assert (evaluation.num_sentences, evaluation.num_words, evaluation.num_tokens) == (3, 7, 10)
+    assert evaluation.forward_perplexity == pytest.approx(math.exp(-forward / 10), rel=1e-9)
+    assert evaluation.backward_perplexity == pytest.approx(math.exp(-backward / 10), rel=1e-9)
     mean = math.exp(-(forward + backward) / 20)
-    assert found.perplexity == pytest.approx(mean, rel=1e-9)
-    assert found.unknown_share == 2 / 7  # dog and <S>
-    assert found.num_characters == 3 + 1 + 3 + 1 + 3 + 1 + 5 + 1 + 3 + 1 + 1 + 1 + 1 + 1
+    assert evaluation.perplexity == pytest.approx(mean, rel=1e-9)
+    assert evaluation.unknown_share == 2 / 7  # dog and <S>
+    assert evaluation.num_characters == 3 + 1 + 3 + 1 + 3 + 1 + 5 + 1 + 3 + 1 + 1 + 1 + 1 + 1
     spelled = (3 + 1 + 3 + 1) * math.log2(257)
     bits = [(-nats / math.log(2) + spelled) / 26 for nats in (forward, backward)]
-    assert found.forward_bits_per_character == pytest.approx(bits[0], rel=1e-9)
-    assert found.backward_bits_per_character == pytest.approx(bits[1], rel=1e-9)
-    assert found.bits_per_character == pytest.approx(sum(bits) / 2, rel=1e-9)
-    assert found.to_dict()["perplexity"] == found.perplexity
+    assert evaluation.forward_bits_per_character == pytest.approx(bits[0], rel=1e-9)
+    assert evaluation.backward_bits_per_character == pytest.approx(bits[1], rel=1e-9)
+    assert evaluation.bits_per_character == pytest.approx(sum(bits) / 2, rel=1e-9)
+    assert evaluation.to_dict()["perplexity"] == evaluation.perplexity
 
 
 def test_unknown_words_pay_for_their_bytes(elmo: Elmo) -> None:
-    """Two words that are the same to the softmax but for their length, three bytes a letter."""
+    """Two words that differ for the softmax only in their length, three bytes per letter."""
     short, long = (elmo.evaluate([["the", word]]) for word in ("水", "水" * 20))
     assert long.num_unknown_bytes - short.num_unknown_bytes == 57
     assert long.num_characters - short.num_characters == 19
@@ -212,16 +212,16 @@ def test_predictions(lm: TinyLm, elmo: Elmo, position: int) -> None:
     # The vocabulary is in falling order of count: Zipf's law gives each word's frequency.
     rank = {word: number + 2.7 for number, word in enumerate(OURS)}
     both = {word: left[word] * right[word] * rank.get(word, 0.0) for word in WORDS}
-    for direction, own in (("left", left), ("right", right), ("both", both)):
-        expected = among_words(own)
-        found = elmo.predict(sentence, position, k=99, direction=direction)  # type: ignore[arg-type]
-        assert {word for word, _ in found} == set(OURS[3:])
-        probabilities = [prediction.probability for prediction in found]
+    for direction, probability_of in (("left", left), ("right", right), ("both", both)):
+        expected = among_words(probability_of)
+        predictions = elmo.predict(sentence, position, k=99, direction=direction)  # type: ignore[arg-type]
+        assert {word for word, _ in predictions} == set(OURS[3:])
+        probabilities = [prediction.probability for prediction in predictions]
         assert probabilities == sorted(probabilities, reverse=True)
         assert sum(probabilities) == pytest.approx(1.0, abs=1e-9)
-        for word, probability in found:
+        for word, probability in predictions:
             assert probability == pytest.approx(expected[word], abs=1e-9)
-        assert elmo.predict(sentence, position, 3, direction) == found[:3]  # type: ignore[arg-type]
+        assert elmo.predict(sentence, position, 3, direction) == predictions[:3]  # type: ignore[arg-type]
 
 
 def test_the_word_in_question_is_not_looked_at(elmo: Elmo) -> None:
@@ -246,9 +246,9 @@ def test_unknown_words_do_not_hide_the_others(elmo: Elmo) -> None:
     bias = torch.zeros(len(OURS))
     bias[2] = 30.0
     softmax = Softmax({"weight": torch.zeros(len(OURS), 6), "bias": bias}, OURS)
-    found = with_softmax(elmo, softmax).predict(["The", "___", "sat"], k=99, direction="left")
-    assert {word for word, _ in found} == set(OURS[3:])
-    assert [p for _, p in found] == pytest.approx([1 / 8] * 8)
+    predictions = with_softmax(elmo, softmax).predict(["The", "___", "sat"], k=99, direction="left")
+    assert {word for word, _ in predictions} == set(OURS[3:])
+    assert [p for _, p in predictions] == pytest.approx([1 / 8] * 8)
     nothing = Softmax({"weight": torch.zeros(3, 6), "bias": torch.zeros(3)}, OURS[:3])
     with pytest.raises(ElmoxError, match=r"has only <S>, </S>, <UNK>: .*new_vocab=True"):
         with_softmax(elmo, nothing).predict(["The", "___", "sat"])
@@ -261,9 +261,9 @@ def test_forward_models(elmo: Elmo) -> None:
     assert score.backward is None
     close(score.forward, elmo.score([["The", "cat"]])[0].forward, 1e-12)
     assert score.log_prob == pytest.approx(score.forward.sum())
-    found = one_way.predict(["The", "___"], k=99, direction="left")
+    predictions = one_way.predict(["The", "___"], k=99, direction="left")
     for (word, a), (other, b) in zip(
-        found, elmo.predict(["The", "___"], k=99, direction="left"), strict=True
+        predictions, elmo.predict(["The", "___"], k=99, direction="left"), strict=True
     ):
         assert word == other
         assert a == pytest.approx(b, abs=1e-12)
@@ -281,11 +281,11 @@ def test_adaptive_softmax(elmo: Elmo, tmp_path: Path) -> None:
     layer.init(torch.Generator().manual_seed(0))
     model = with_softmax(elmo, Softmax(layer.state_dict(), OURS))
     score = model.score([["The", "cat", "sat"]])[0]
-    for place in range(len(score.tokens)):
-        found = dict(model.predict(list(score.tokens), place, 99, "left"))
-        assert sum(found.values()) == pytest.approx(1.0, abs=1e-5)
-        expected = by_scores(model, list(score.tokens), place, "left")
-        assert found == pytest.approx(expected, abs=1e-5)
+    for position in range(len(score.tokens)):
+        predicted = dict(model.predict(list(score.tokens), position, 99, "left"))
+        assert sum(predicted.values()) == pytest.approx(1.0, abs=1e-5)
+        expected = by_scores(model, list(score.tokens), position, "left")
+        assert predicted == pytest.approx(expected, abs=1e-5)
     model.to(dtype="float32").save_pretrained(tmp_path / "adaptive")
     again = Elmo.from_pretrained(tmp_path / "adaptive").score([["The", "cat", "sat"]])[0]
     close(again.forward, score.forward, 1e-5)
@@ -302,8 +302,8 @@ def test_word_models_and_many_langs(tmp_path: Path) -> None:
     for path in models:
         elmo = Elmo.from_pretrained(path, softmax=softmax, softmax_vocab=vocab)
         score = elmo.score([["the", "dog"]])[0]
-        found = dict(elmo.predict(["the", "dog"], 0, 99, "left"))
-        assert found == pytest.approx(by_scores(elmo, ["the", "dog"], 0, "left"), abs=1e-5)
+        predicted = dict(elmo.predict(["the", "dog"], 0, 99, "left"))
+        assert predicted == pytest.approx(by_scores(elmo, ["the", "dog"], 0, "left"), abs=1e-5)
         assert elmo.evaluate([["the", "dog"]]).perplexity == pytest.approx(score.perplexity, 1e-5)
 
 

@@ -60,11 +60,11 @@ def nll(
     return stream_nll(elmo.reader.bilm, softmax, encoder(elmo), stream, num_rows, window_steps)
 
 
-def close(found: StreamNll, expected: StreamNll, tolerance: float = 1e-9) -> None:
-    assert found.num_positions == expected.num_positions
-    assert found.num_unknown == expected.num_unknown
-    assert found.forward == pytest.approx(expected.forward, rel=tolerance)
-    assert found.backward == pytest.approx(expected.backward, rel=tolerance)
+def close(actual: StreamNll, expected: StreamNll, tolerance: float = 1e-9) -> None:
+    assert actual.num_positions == expected.num_positions
+    assert actual.num_unknown == expected.num_unknown
+    assert actual.forward == pytest.approx(expected.forward, rel=tolerance)
+    assert actual.backward == pytest.approx(expected.backward, rel=tolerance)
 
 
 def by_hand(lm: TinyLm, sentences: list[list[str]]) -> StreamNll:
@@ -112,12 +112,12 @@ def test_every_position_counts_once(
     blank = with_softmax(elmo, Softmax(tensors, OURS))
     stream = stream_of(text(17, seed=3))
     for steps in (1, 4, None):
-        found = nll(blank, stream, num_rows, steps)
-        assert found.num_positions == len(stream) - 1
+        score = nll(blank, stream, num_rows, steps)
+        assert score.num_positions == len(stream) - 1
         expected = (len(stream) - 1) * math.log(len(OURS))
-        assert found.forward == pytest.approx(expected, rel=1e-6)
-        assert found.backward == pytest.approx(expected, rel=1e-6)
-        assert found.perplexity == pytest.approx(len(OURS), rel=1e-5)
+        assert score.forward == pytest.approx(expected, rel=1e-6)
+        assert score.backward == pytest.approx(expected, rel=1e-6)
+        assert score.perplexity == pytest.approx(len(OURS), rel=1e-5)
 
 
 @pytest.mark.parametrize("num_rows", [1, 3])
@@ -137,28 +137,28 @@ def test_short_texts_have_few_rows(elmo: Elmo) -> None:
 def test_a_stream_cut_anywhere(lm: TinyLm, elmo: Elmo) -> None:
     """Positions of an unfinished sentence count too."""
     stream = stream_of([["the", "cat", "sat", "."]])[:4]
-    found = nll(elmo, stream)
+    score = nll(elmo, stream)
     forward, _ = lm.directions([["the", "cat", "sat", "."]])
-    assert found.num_positions == 3
-    assert found.forward == pytest.approx(-sum(forward[0][:3]), rel=1e-9)
+    assert score.num_positions == 3
+    assert score.forward == pytest.approx(-sum(forward[0][:3]), rel=1e-9)
 
 
 def test_forward_models_have_no_backward(lm: TinyLm, elmo: Elmo) -> None:
     stream = stream_of(text())
     one_way = forward_only(elmo)
     one_way.language_model.softmax.double()
-    found = nll(one_way, stream)
-    assert found.forward == pytest.approx(nll(elmo, stream).forward, rel=1e-12)
-    assert found.backward is None
-    assert found.backward_perplexity is None
-    assert found.perplexity == found.forward_perplexity
+    score = nll(one_way, stream)
+    assert score.forward == pytest.approx(nll(elmo, stream).forward, rel=1e-12)
+    assert score.backward is None
+    assert score.backward_perplexity is None
+    assert score.perplexity == score.forward_perplexity
 
 
 def test_memory_mapped_streams_and_progress(elmo: Elmo, tmp_path: Path) -> None:
     stream = stream_of(text(20))
     np.save(tmp_path / "stream.npy", stream)
     seen: list[int] = []
-    found = stream_nll(
+    score = stream_nll(
         elmo.reader.bilm,
         elmo.language_model.softmax,
         encoder(elmo),
@@ -166,16 +166,16 @@ def test_memory_mapped_streams_and_progress(elmo: Elmo, tmp_path: Path) -> None:
         window_steps=7,
         progress=seen.append,
     )
-    close(found, nll(elmo, stream), 1e-12)
-    assert sum(seen) == found.num_positions
+    close(score, nll(elmo, stream), 1e-12)
+    assert sum(seen) == score.num_positions
     assert len(seen) > 3
 
 
 def test_perplexities_are_means_of_logarithms() -> None:
-    found = StreamNll(10 * math.log(8.0), 10 * math.log(2.0), 10, 0)
-    assert found.forward_perplexity == pytest.approx(8.0)
-    assert found.backward_perplexity == pytest.approx(2.0)
-    assert found.perplexity == pytest.approx(4.0)
+    score = StreamNll(10 * math.log(8.0), 10 * math.log(2.0), 10, 0)
+    assert score.forward_perplexity == pytest.approx(8.0)
+    assert score.backward_perplexity == pytest.approx(2.0)
+    assert score.perplexity == pytest.approx(4.0)
     assert StreamNll(1e6, None, 1, 0).perplexity == math.inf
 
 

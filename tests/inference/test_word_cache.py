@@ -1,4 +1,4 @@
-"""The cache of word vectors: invisible but for the time it saves."""
+"""The cache of word vectors: it changes no result."""
 
 import threading
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from elmox.inference.word_cache import WordCache
 
 
 class Encoder:
-    """Encodes a word as its number and remembers what it was asked for."""
+    """Encodes a word as its number and records the words that it encoded."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.encoded: list[str] = []
 
     def __call__(self, words: Sequence[str]) -> Tensor:
-        self.asked.extend(words)
+        self.encoded.extend(words)
         return torch.tensor([[float(word), -float(word)] for word in words])
 
 
@@ -40,7 +40,7 @@ def test_known_words_are_not_encoded_again() -> None:
     cache = WordCache(encoder, 10)
     cache.vectors(["1", "2"])
     cache.vectors(["2", "3"])
-    assert encoder.asked == ["1", "2", "3"]
+    assert encoder.encoded == ["1", "2", "3"]
 
 
 def test_the_least_recently_used_word_goes_first() -> None:
@@ -50,9 +50,9 @@ def test_the_least_recently_used_word_goes_first() -> None:
     cache.vectors(["1"])
     cache.vectors(["3"])  # pushes 2 out
     cache.vectors(["1"])
-    assert encoder.asked == ["1", "2", "3"]
+    assert encoder.encoded == ["1", "2", "3"]
     cache.vectors(["2"])
-    assert encoder.asked == ["1", "2", "3", "2"]
+    assert encoder.encoded == ["1", "2", "3", "2"]
 
 
 def test_new_weights_make_everything_stale() -> None:
@@ -60,7 +60,7 @@ def test_new_weights_make_everything_stale() -> None:
     cache = WordCache(encoder, 10)
     cache.vectors(["1"], version="a")
     cache.vectors(["1"], version="b")
-    assert encoder.asked == ["1", "1"]
+    assert encoder.encoded == ["1", "1"]
 
 
 def test_threads_may_share_it() -> None:

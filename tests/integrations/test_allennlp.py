@@ -1,4 +1,4 @@
-"""The old names against golden vectors, elmox's own classes, and AllenNLP itself."""
+"""AllenNLP's names against golden vectors, elmox's classes, and AllenNLP itself."""
 
 import copy
 import importlib.util
@@ -43,7 +43,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(weights: Path, num_mixes: int = 1, **arguments: Any) -> Elmo:
-    """Without dropout, unless asked for: its default is 0.5."""
+    """Make a module without dropout, whose default is 0.5."""
     options = weights.with_name("options.json")
     return Elmo(str(options), str(weights), num_mixes, **{"dropout": 0.0} | arguments)
 
@@ -64,8 +64,8 @@ def assert_rows(padded: torch.Tensor, mask: torch.Tensor, rows: Sequence[Any]) -
     assert mask.dtype == torch.bool
     assert mask.sum(1).tolist() == [len(row) for row in rows]
     assert not padded[~mask].any()
-    for own, row in zip(padded, rows, strict=True):
-        assert_close(own[: len(row)], row)
+    for sentence, row in zip(padded, rows, strict=True):
+        assert_close(sentence[: len(row)], row)
 
 
 def top(layers: Any) -> Any:
@@ -387,11 +387,11 @@ def test_batch_to_embeddings(weights: Path) -> None:
     assert layers.shape == (4, 3, 4, 12)
     assert mask.dtype == torch.int64
     assert mask.sum(1).tolist() == [4, 2, 1, 0]
-    for own, count, expected in zip(
+    for sentence, count, expected in zip(
         layers, (4, 2, 1, 0), ElmoEmbedder(None, weights).embed_batch([*FIRST, []]), strict=True
     ):
-        assert_close(own[:, :count], expected, 0)
-        assert not own[:, count:].any()
+        assert_close(sentence[:, :count], expected, 0)
+        assert not sentence[:, count:].any()
 
 
 def test_embed_sentences_is_lazy_and_works_in_groups(weights: Path) -> None:
@@ -577,5 +577,5 @@ def test_embedder_side_by_side(weights: Path) -> None:
     for num_sentences in (2, 4, 1, 3, 5, 5):
         batch = random_batch(rng, num_sentences)
         layers = torch.stack(theirs(their_ids(batch))["activations"], dim=1)
-        for own, sentence, expected in zip(ours.embed_batch(batch), batch, layers, strict=True):
-            assert_close(own, expected[:, 1 : 1 + len(sentence)])
+        for vectors, sentence, expected in zip(ours.embed_batch(batch), batch, layers, strict=True):
+            assert_close(vectors, expected[:, 1 : 1 + len(sentence)])

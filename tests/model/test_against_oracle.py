@@ -36,7 +36,7 @@ def in_double(elmo: Elmo) -> Elmo:
 
 def all_layers(elmo: Elmo, sentences: list[list[str]]) -> list[Any]:
     vectors = elmo.encode_tokens(sentences, layers="all", convert_to_tensor=True)
-    return [own.numpy() for own in vectors]
+    return [each.numpy() for each in vectors]
 
 
 def differentiable_layers(elmo: Elmo, sentences: list[list[str]]) -> list[Any]:
@@ -93,7 +93,7 @@ def test_carried_state_row_by_row(
         ours = carried.encode_tokens(
             call, layers="all", convert_to_tensor=True, batch_size=batch_size
         )
-        check([own.numpy() for own in ours], expected, TOLERANCE["float64"])
+        check([each.numpy() for each in ours], expected, TOLERANCE["float64"])
 
 
 @pytest.fixture(scope="module")

@@ -32,9 +32,9 @@ def check(char_cnn: CharCnn, spelling: Spelling) -> None:
     """Trimmed against untrimmed."""
     tolerance = TOLERANCE[char_cnn.embedding.weight.dtype]
     ids, lengths = tensors(spelling)
-    expected, found = char_cnn(ids), char_cnn(ids, lengths)
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
-    for ours, theirs in zip(gradients(found, char_cnn), gradients(expected, char_cnn), strict=True):
+    expected, short = char_cnn(ids), char_cnn(ids, lengths)
+    torch.testing.assert_close(short, expected, rtol=tolerance, atol=tolerance)
+    for ours, theirs in zip(gradients(short, char_cnn), gradients(expected, char_cnn), strict=True):
         scale = tolerance * max(1.0, float(theirs.abs().max()))
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=scale)
 
@@ -73,7 +73,7 @@ def test_the_published_filters(longest: int) -> None:
 
 
 def test_float32() -> None:
-    """Few filters: where two places tie but for rounding, either may win the gradient."""
+    """Few filters: if two positions differ only by rounding, either may get the gradient."""
     torch.manual_seed(0)
     words = ["x" * (i % 20 + 1) + str(i) for i in range(40)]
     check(CharCnn(CharCnnConfig(((1, 3), (4, 3), (7, 3)))), spell_bytes(words))
@@ -86,9 +86,9 @@ def test_the_groups_of_a_gpu() -> None:
     assert cuts(1, gpu) == [0, 1]
     for num_words in range(1, 70):
         for device in (gpu, torch.device("cpu")):
-            found = cuts(num_words, device)
-            assert (found[0], found[-1]) == (0, num_words)
-            assert found == sorted(set(found))
+            bounds = cuts(num_words, device)
+            assert (bounds[0], bounds[-1]) == (0, num_words)
+            assert bounds == sorted(set(bounds))
 
 
 @pytest.mark.parametrize("num_words", [1, 5, 140])

@@ -171,5 +171,5 @@ def test_every_choice_of_layers_is_a_linear_map() -> None:
         -1: layers[2:],
         (2, 0): layers[[2, 0]],
     }
-    for choice, wanted in expected.items():
-        torch.testing.assert_close(choose_layers(choice, 3, mixes).apply(layers), wanted)
+    for choice, selected in expected.items():
+        torch.testing.assert_close(choose_layers(choice, 3, mixes).apply(layers), selected)

@@ -46,9 +46,9 @@ def test_the_same_layers_and_gradients(name: str) -> None:
     torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
     weight = torch.randn(plain.shape, generator=generator, dtype=torch.float64)
     expected = torch.autograd.grad((plain * weight).sum(), list(learned.values()))
-    found = torch.autograd.grad((fast * weight).sum(), list(learned.values()))
-    for own, a, b in zip(learned, found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-11, msg=own)
+    gradients = torch.autograd.grad((fast * weight).sum(), list(learned.values()))
+    for name, a, b in zip(learned, gradients, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11, msg=name)
 
 
 def test_half_precision_takes_the_plain_way() -> None:

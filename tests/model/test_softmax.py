@@ -55,8 +55,8 @@ def test_full_softmax_is_a_softmax() -> None:
     layer = full().double()
     weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     expected = log_softmax(hidden().double().numpy() @ weight.T + bias)
-    found = layer.log_probs(hidden().double()).detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    log_probs = layer.log_probs(hidden().double()).detach().numpy()
+    np.testing.assert_allclose(log_probs, expected, rtol=0, atol=1e-12)
 
 
 def test_adaptive_softmax_is_a_softmax_of_clusters() -> None:
@@ -70,8 +70,8 @@ def test_adaptive_softmax_is_a_softmax_of_clusters() -> None:
         inner = x @ arrays[f"layer.tail.{cluster}.0.weight"].T
         tail = log_softmax(inner @ arrays[f"layer.tail.{cluster}.1.weight"].T)
         parts.append(head[:, 5 + cluster, None] + tail)
-    found = layer.log_probs(hidden().double()).detach().numpy()
-    np.testing.assert_allclose(found, np.concatenate(parts, 1), rtol=0, atol=1e-12)
+    log_probs = layer.log_probs(hidden().double()).detach().numpy()
+    np.testing.assert_allclose(log_probs, np.concatenate(parts, 1), rtol=0, atol=1e-12)
 
 
 @every_layer
@@ -92,29 +92,29 @@ def test_pieces_change_nothing(
     monkeypatch.setitem(softmax.POSITIONS_AT_ONCE, "cpu", positions)
     layer = make().double()
     expected = layer.log_probs(hidden().double()).gather(1, targets()[:, None]).squeeze(1)
-    found = layer.target_log_probs(hidden().double(), targets())
-    torch.testing.assert_close(found, expected.detach(), rtol=0, atol=1e-12)
-    assert not found.requires_grad
+    log_probs = layer.target_log_probs(hidden().double(), targets())
+    torch.testing.assert_close(log_probs, expected.detach(), rtol=0, atol=1e-12)
+    assert not log_probs.requires_grad
 
 
 @every_layer
 def test_low_precision_gives_float32(make: Callable[[], FullSoftmax | AdaptiveSoftmax]) -> None:
     low = make().bfloat16()
     expected = make().target_log_probs(hidden(), targets())
-    for found in (
+    for log_probs in (
         low.log_probs(hidden()).gather(1, targets()[:, None]).squeeze(1).detach(),
         low.target_log_probs(hidden(), targets()),
         make().target_log_probs(hidden().bfloat16(), targets()),
     ):
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found, expected, rtol=0, atol=0.1)
+        assert log_probs.dtype == torch.float32
+        torch.testing.assert_close(log_probs, expected, rtol=0, atol=0.1)
 
 
 def test_large_logits_do_not_overflow() -> None:
     layer = FullSoftmax(3, 1)
     layer.load_state_dict({"weight": torch.tensor([[1e4], [-1e4], [0.0]]), "bias": torch.zeros(3)})
-    found = layer.target_log_probs(torch.tensor([[1.0], [1.0]]), torch.tensor([0, 1]))
-    assert found.tolist() == [0.0, -2e4]
+    log_probs = layer.target_log_probs(torch.tensor([[1.0], [1.0]]), torch.tensor([0, 1]))
+    assert log_probs.tolist() == [0.0, -2e4]
 
 
 @every_layer

@@ -61,12 +61,12 @@ def test_written_and_read_again(lm: TinyLm, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_a_softmax_has_one_weight_file(lm: TinyLm) -> None:
-    """The softmax beside the weights does not make a folder ambiguous."""
+    """The softmax next to the weights does not make a folder ambiguous."""
     elmo = Elmo.from_pretrained(lm.weights.parent)
     assert elmo.encode("a word").shape == (12,)
 
 
-def test_an_old_softmax_does_not_stay_beside_new_weights(lm: TinyLm, tmp_path: Path) -> None:
+def test_an_old_softmax_does_not_stay_next_to_new_weights(lm: TinyLm, tmp_path: Path) -> None:
     checkpoint = lm.elmo().checkpoint()
     write_ai2(checkpoint, tmp_path / "out.hdf5")
     bare = replace(checkpoint, softmax=None)
@@ -174,7 +174,7 @@ def test_broken_files(
         elmo.score(["a word"])
     message = str(caught.value)
     assert "\n" not in message
-    for said in says:
-        assert said in message
+    for part in says:
+        assert part in message
     with pytest.raises(ElmoxError):
         build_softmax(elmo.checkpoint())

@@ -34,10 +34,10 @@ def rng() -> np.random.Generator:
 
 
 def vectors(path: Path, **arguments: Any) -> list[Any]:
-    found: list[Any] = Elmo.from_pretrained(path, **arguments).encode_tokens(
+    vectors: list[Any] = Elmo.from_pretrained(path, **arguments).encode_tokens(
         SENTENCES, layers="all"
     )
-    return found
+    return vectors
 
 
 def same(ours: list[Any], expected: list[Any], tolerance: float = 1e-6) -> None:
@@ -47,12 +47,12 @@ def same(ours: list[Any], expected: list[Any], tolerance: float = 1e-6) -> None:
 
 
 def arrays(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     with h5py.File(path) as file:
         file.visititems(
-            lambda name, item: found.update({name: item[()]} if hasattr(item, "shape") else {})
+            lambda name, item: arrays.update({name: item[()]} if hasattr(item, "shape") else {})
         )
-    return found
+    return arrays
 
 
 VARIANTS: dict[str, Options] = {
@@ -110,7 +110,7 @@ def test_allennlp_archives_and_their_options(tmp_path: Path, options_at: Any) ->
     assert list(elmo.mixes) == ["scalar_mix_0", "scalar_mix_1"]
     # Options elsewhere on this machine are not read, though the archive names them.
     assert ("assumed" in elmo.description) == (options_at != "archive")
-    if options_at != "archive":  # clips and activation cannot be told from shapes
+    if options_at != "archive":  # shapes do not tell clips and activation
         given = tmp_path / "ai2" / "options.json"
         same(vectors(archive, options=given), expected)
     else:
@@ -155,7 +155,7 @@ def test_a_lost_configuration_means_the_published_one(tmp_path: Path) -> None:
         load_checkpoint(folder)
 
 
-def test_options_beside_the_weights(tmp_path: Path) -> None:
+def test_options_next_to_the_weights(tmp_path: Path) -> None:
     weights = write_ai2(tmp_path, random_options(), rng())
     expected = vectors(weights)
     (tmp_path / "options.json").rename(tmp_path / "elmo_tiny_options.json")
