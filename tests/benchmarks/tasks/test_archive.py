@@ -191,7 +191,7 @@ def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("member", "told"),
+    ("member", "description"),
     [
         (entry("../x"), "the file '../x'"),
         (entry("results/../../x/trial-0.json"), "the file 'results/"),

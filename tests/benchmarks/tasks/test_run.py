@@ -227,7 +227,7 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [(["mix"], "nowhere does not exist"), (["none", "original"], "needs its biLM: --original")],
 )
 def test_a_model_that_is_not_there(columns: list[str], message: str, setup: "Setup") -> None:
