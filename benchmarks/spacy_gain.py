@@ -213,16 +213,16 @@ def train_and_score(run: Run) -> dict[str, Any]:
     return record
 
 
-def to_markdown(found: dict[str, Any]) -> str:
+def to_markdown(results: dict[str, Any]) -> str:
     """Return the table: mean and range over the seeds."""
     lines = [
         "# spaCy with ELMo",
         "",
-        f"{machine_line(found['machine'])} per run, {found['jobs']} runs at a time. "
-        f"spaCy {found['spacy']}. Made by `{found['command']}`.",
+        f"{machine_line(results['machine'])} per run, {results['jobs']} runs at a time. "
+        f"spaCy {results['spacy']}. Made by `{results['command']}`.",
         "",
-        f"Test scores: mean over {found['seeds']} seeds (lowest to highest). The same "
-        f"configurations, {found['steps']:,} steps of about 1,000 words; only "
+        f"Test scores: mean over {results['seeds']} seeds (lowest to highest). The same "
+        f"configurations, {results['steps']:,} steps of about 1,000 words; only "
         "`components.tok2vec.model.embed` differs. Words and sentences are those of the "
         "treebank; spaCy's LAS and UAS leave out punctuation.",
         "",
@@ -233,14 +233,14 @@ def to_markdown(found: dict[str, Any]) -> str:
         for name, title in study.scores.items():
             cells, means = [], []
             for embedding in EMBEDDINGS:
-                runs = [r for r in found["runs"] if r["settings"]["embedding"] == embedding]
+                runs = [r for r in results["runs"] if r["settings"]["embedding"] == embedding]
                 values = [r["scores"][name] for r in runs if name in r["scores"]]
                 means.append(statistics.mean(values))
                 cells.append(f"{means[-1]:.1f} ({min(values):.1f} to {max(values):.1f})")
             reduction = 100 * (means[1] - means[0]) / (100 - means[0])
             lines.append(f"| {title} | {' | '.join(cells)} | {reduction:.0f}% |")
     lines += ["", "| learned mix | layers | gamma |", "| --- | --- | --- |"]
-    for record in found["runs"]:
+    for record in results["runs"]:
         if "mix" in record:
             settings = record["settings"]
             weights = ", ".join(f"{w:.2f}" for w in record["mix"])
@@ -302,7 +302,7 @@ def main() -> None:
         for embedding in EMBEDDINGS
         for seed in range(arguments.seeds)
     ]
-    found = {
+    results = {
         "machine": machine_facts(torch.device("cpu")) | {"threads": 1},
         "jobs": arguments.jobs,
         "spacy": metadata.version("spacy"),
@@ -311,11 +311,11 @@ def main() -> None:
         "steps": arguments.steps,
         "runs": train_all(runs, arguments.jobs),
     }
-    markdown = to_markdown(found)
+    markdown = to_markdown(results)
     print(markdown)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "spacy_gain.md").write_text(markdown, encoding="utf-8")
-    contents = json.dumps(found, indent=2) + "\n"
+    contents = json.dumps(results, indent=2) + "\n"
     (arguments.out / "spacy_gain.json").write_text(contents, encoding="utf-8")
 
 

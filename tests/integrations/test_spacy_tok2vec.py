@@ -1,13 +1,12 @@
 """`elmox.Tok2Vec.v1`, the embedding layer for `spacy train`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
 from elmox import Elmo, ElmoxError
@@ -23,7 +22,7 @@ def docs() -> list[Doc]:
     return [nlp(text) for text in TEXTS]
 
 
-def words(doc: Sequence[Any]) -> list[str]:
+def words(doc: Doc | Span) -> list[str]:
     return [token.text for token in doc if not token.is_space]
 
 
