@@ -59,7 +59,7 @@ def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> No
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert [cells[place].split()[0] for place in (3, 5)] == [f"{mean:.2f}" for mean in means]
     assert [cells[place] for place in (4, 8)] == ["not yet run"] * 2  # layer 0
-    gain = stored["mix_less"]["none"]
+    gain = stored["mix_minus"]["none"]
     assert gain["estimate"] == pytest.approx(means[1] - means[0])
     assert gain["low"] <= gain["estimate"] <= gain["high"]
     assert cells[7] == "{estimate:+.2f} [{low:+.2f}, {high:+.2f}]".format(**gain)
@@ -83,10 +83,10 @@ def test_a_repeated_fit_is_measured_again(setup: "Setup") -> None:
     from tasks.records import Fit
 
     trial, seed = Fit("ner", "none", 0), Fit("ner", "none", 0, tested=True)
-    do_fit(trial, replace(setup, beside=7))
-    assert do_fit(seed, setup)["beside"] == 7
+    do_fit(trial, replace(setup, parallel_fits=7))
+    assert do_fit(seed, setup)["parallel_fits"] == 7
     shutil.rmtree(trial.folder(setup.work))
-    assert do_fit(seed, setup)["beside"] == 1
+    assert do_fit(seed, setup)["parallel_fits"] == 1
 
 
 def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:

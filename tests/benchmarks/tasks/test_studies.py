@@ -65,7 +65,7 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     shown += "--seeds 1 --jobs 2 --device cpu --work=work --data data --elmo"
     page = files[0].read_text("utf-8")
     assert f"- command: `{shown}" in page
-    assert shown in " ".join(page.split("## With ELMo")[1].split("## ")[0].split())
+    assert shown in " ".join(page.split("## With and without ELMo")[1].split("## ")[0].split())
 
     job = StudyJob("pos", "layers", 1)
     assert job.pending(setup) == []
