@@ -362,5 +362,5 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
 
 
 def test_no_minilm(tmp_path: Path) -> None:
-    with pytest.raises(ElmoxError, match="is no MiniLM: give the model folder"):
+    with pytest.raises(ElmoxError, match="is not MiniLM: give the model folder"):
         open_minilm(tmp_path)

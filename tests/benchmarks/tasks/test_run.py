@@ -190,7 +190,7 @@ def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) 
     record |= {"trial": 1, "dev": {**record["dev"], record["metric"]: 100.0}}
     files, other = (tmp_path / "results.md", tmp_path / "tasks.json"), Fit("ner", "none", 1)
     other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(ElmoxError, match="trial 1 of ner was of other settings"):
+    with pytest.raises(ElmoxError, match="trial 1 of ner had other settings"):
         write_report(setup.work, *files)
     record["settings"] = TASKS["ner"].trials[1]
     other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
@@ -402,7 +402,7 @@ def test_missing_data(setup: "Setup", tmp_path: Path) -> None:
     from tasks.fits import do_fit
     from tasks.records import Fit
 
-    with pytest.raises(ElmoxError, match="is no folder: say with --data"):
+    with pytest.raises(ElmoxError, match="is not a folder: give the folder of"):
         do_fit(Fit("ner", "none", 0), replace(setup, data=tmp_path / "nowhere"))
     with pytest.raises(ElmoxError, match=r"train\.txt\.xz does not exist"):
         do_fit(Fit("chunk", "none", 0), setup)
