@@ -91,7 +91,7 @@ def test_any_name_of_a_checkpoint(
 
 
 def test_the_latest_checkpoint(tmp_path: Path) -> None:
-    """The file `checkpoint` decides, wherever it says that the model was trained."""
+    """The file `checkpoint` decides, wherever it pattern that the model was trained."""
     folder = copy_tf1(tmp_path, "characters")
     older = folder / "model.ckpt-49"
     for end in (".index", ".data-00000-of-00001"):
@@ -217,15 +217,18 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "says"), BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize(("change", "pattern"), BROKEN.values(), ids=BROKEN.keys())
 def test_broken(
-    change: Callable[[Path], object], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: Callable[[Path], object],
+    pattern: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = copy_tf1(tmp_path, "characters")
     change(folder)
     with pytest.raises(ElmoxError) as caught:
         Elmo.from_pretrained(folder)
-    assert re.search(says, str(caught.value)), caught.value
+    assert re.search(pattern, str(caught.value)), caught.value
     assert_one_line(*run_here(["info", folder], capsys), str(caught.value)[:40])
 
 

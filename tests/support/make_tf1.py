@@ -173,12 +173,12 @@ def save_again(folder: Path, out: Path, work: Path) -> None:
             (out / name).parent.mkdir(parents=True)
             saver = tf.train.Saver(variables, sharded=sharded)
             saver.save(session, str(out / name), write_meta_graph=False, write_state=False)
-        found = {}
+        arrays = {}
         for number, sentence in enumerate(SENTENCES):
             session.run(tf.global_variables_initializer())  # bilm-tf carries its states on
             feed = {characters: batcher.batch_sentences([list(sentence)])}
-            found[f"layers_{number}"] = session.run(layers, feed)[0]
-    np.savez_compressed(out / "module" / "expected.npz", **found)
+            arrays[f"layers_{number}"] = session.run(layers, feed)[0]
+    np.savez_compressed(out / "module" / "expected.npz", **arrays)
     shutil.copy(folder / "options.json", out / "shards" / "options.json")
 
 
