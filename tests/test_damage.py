@@ -1,4 +1,4 @@
-"""Any file of any format, damaged anywhere: it still loads, or one line says that it does not."""
+"""Any file of any format, damaged anywhere: it still loads, or fails with one line."""
 
 import random
 import shutil

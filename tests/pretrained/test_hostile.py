@@ -1,4 +1,4 @@
-"""Hostile and damaged checkpoints: one line says what is wrong, and no other file is read.
+"""Hostile and damaged checkpoints: one line describes the fault, and no other file is read.
 
 These are a part of the set that `benchmarks/hostile_files.py` runs as a whole.
 """

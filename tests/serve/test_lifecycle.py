@@ -23,7 +23,7 @@ SECRET = "Rumpelstiltskin"
 
 
 class Load:
-    """Threads that send requests until they are told to stop, or the server refuses to connect."""
+    """Threads that send requests until `stop`, or until the server refuses connections."""
 
     def __init__(self, url: str, num_threads: int = 8) -> None:
         self.url = url
@@ -116,7 +116,7 @@ def _statuses_until_ready(url: str) -> list[int]:
 
 
 def test_sigterm_under_load_loses_nothing(model: Path) -> None:
-    """Every request that was accepted is answered in full; then nobody listens."""
+    """Every request that was accepted is answered in full; then the port is closed."""
     with running(model, "--no-access-log") as server:
         load = Load(server.url)
         assert server.terminate() == 0
