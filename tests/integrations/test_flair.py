@@ -51,9 +51,9 @@ def test_vectors_are_those_of_encode_tokens(flair: Any, tiny: Path, layers: Any)
         wide = (
             vectors.reshape(-1, *vectors.shape[-2:]).transpose(1, 0, 2).reshape(len(sentence), -1)
         )
-        found = torch.stack([token.embedding for token in sentence]).detach().numpy()
-        np.testing.assert_allclose(found, wide, atol=EXACT)
-        assert found.shape[1] == embeddings.embedding_length
+        actual = torch.stack([token.embedding for token in sentence]).detach().numpy()
+        np.testing.assert_allclose(actual, wide, atol=EXACT)
+        assert actual.shape[1] == embeddings.embedding_length
 
 
 def test_a_changed_mix_is_used_at_once_and_fixed_layers_are_computed_once(

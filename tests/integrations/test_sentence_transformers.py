@@ -58,8 +58,8 @@ def test_vectors_are_those_of_encode(tiny: Path, pooling: Any) -> None:
 def test_token_vectors_are_those_of_encode_tokens(tiny: Path) -> None:
     expected = elmox.Elmo.from_pretrained(tiny).encode_tokens(SENTENCES)
     model = encoder(tiny)
-    found = model.encode(SENTENCES, output_value="token_embeddings", convert_to_numpy=False)
-    for vectors, those in zip(found, expected, strict=True):
+    actual = model.encode(SENTENCES, output_value="token_embeddings", convert_to_numpy=False)
+    for vectors, those in zip(actual, expected, strict=True):
         np.testing.assert_allclose(vectors[: len(those)], those, atol=EXACT)
 
 
@@ -99,8 +99,8 @@ def test_a_prompt_can_be_left_out_of_the_mean(tiny: Path) -> None:
     pooling = Pooling(elmo.get_embedding_dimension(), "mean", include_prompt=False)
     model = SentenceTransformer(modules=[elmo, pooling], device="cpu")
     (vectors,) = elmox.Elmo.from_pretrained(tiny).encode_tokens([["query", ":", "a", "present"]])
-    found = model.encode(["a present"], prompt="query: ")
-    np.testing.assert_allclose(found[0], vectors[2:].mean(0), atol=EXACT)
+    actual = model.encode(["a present"], prompt="query: ")
+    np.testing.assert_allclose(actual[0], vectors[2:].mean(0), atol=EXACT)
 
 
 @pytest.mark.parametrize("through_pickle", [False, True])
@@ -223,7 +223,7 @@ def test_no_other_code_is_loaded(tmp_path: Path, entries: Any, message: str) -> 
         load(rewritten(tmp_path, entries))
 
 
-def test_what_is_no_encoder_is_named(tiny: Path, tmp_path: Path) -> None:
+def test_bad_input_is_named(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match=r"has no modules\.json"):
         load(tmp_path)
     with pytest.raises(ElmoxError, match="sentence 1 is 3"):

@@ -168,14 +168,14 @@ def test_tables_in_and_out(tiny: Path) -> None:
     )
 
 
-def labelled() -> tuple[list[str], list[int]]:
+def labeled() -> tuple[list[str], list[int]]:
     good = [f"a good film number {i}" for i in range(8)]
     bad = [f"what a bad film {i}" for i in range(8)]
     return good + bad, [1] * 8 + [0] * 8
 
 
 def test_a_search_over_layers_encodes_each_text_once(tiny: Path, encoded: list[int]) -> None:
-    texts, labels = labelled()
+    texts, labels = labeled()
     pipeline = make_pipeline(ElmoVectorizer(tiny), LogisticRegression(C=1e4))
     grid = {
         "elmovectorizer__layers": ["average", "top", 0, 1],
@@ -220,7 +220,7 @@ def test_memory_is_bounded_and_the_oldest_text_goes_first(tiny: Path, encoded: l
 
 
 def test_workers_give_the_same_result(tiny: Path) -> None:
-    texts, labels = labelled()
+    texts, labels = labeled()
     pipeline = make_pipeline(ElmoVectorizer(tiny), LogisticRegression())
     one = cross_val_score(pipeline, texts, labels, cv=2)
     two = cross_val_score(pipeline, texts, labels, cv=2, n_jobs=2)

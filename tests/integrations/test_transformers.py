@@ -90,8 +90,8 @@ def test_the_layer_of_the_configuration_is_returned(
     model.save_pretrained(tmp_path)
     expected = elmox.Elmo.from_pretrained(native).encode_tokens(["Now"], layers=layers)[0]
     for each in (model, AutoModel.from_pretrained(tmp_path)):
-        found = each(**encoded(AutoTokenizer.from_pretrained(native), ["Now"]))[0]
-        np.testing.assert_allclose(found[0].numpy(), expected, atol=EXACT)
+        actual = each(**encoded(AutoTokenizer.from_pretrained(native), ["Now"]))[0]
+        np.testing.assert_allclose(actual[0].numpy(), expected, atol=EXACT)
 
 
 def test_saving_writes_no_pickle_and_loading_is_exact(saved: Path, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_models_of_words_are_refused(tmp_path: Path) -> None:
             ElmoModel.from_elmo(path)
 
 
-def test_what_cannot_be_read_is_named(native: Path) -> None:
+def test_bad_input_is_named(native: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(native)
     with pytest.raises(ElmoxError, match="single sentences"):
         tokenizer("a", "b")

@@ -29,7 +29,7 @@ class SharedModel:
     """A model, and vectors that it has computed.
 
     Attributes:
-        elmo: the model; nobody may change its weights.
+        elmo: the model, whose weights must not be changed.
         lock: held while vectors are computed, so that two threads do not compute the same ones.
     """
 

@@ -36,7 +36,7 @@ from elmox.pretrained.load import load_checkpoint
 
 
 class ElmoPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformers has no types mypy reads
-    """What all models have: initialization, loading and frozen weights."""
+    """Loading, initialization and frozen weights, for every model."""
 
     config_class = ElmoConfig
     base_model_prefix = "elmo"
