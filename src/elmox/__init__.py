@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnreadableFile,
     )
     from elmox.model.layer_mix import LayerMix
+    from elmox.search.occurrence_index import OccurrenceIndex
     from elmox.tasks.fit.api import fit
     from elmox.tasks.predictor import TaskPredictor
     from elmox.vectors.embed import embed_file, embed_sentences
@@ -36,6 +37,7 @@ _HOMES = {
     "LayerMix": "elmox.model.layer_mix",
     "NothingHeldOut": "elmox.errors",
     "NothingToLearn": "elmox.errors",
+    "OccurrenceIndex": "elmox.search.occurrence_index",
     "OutputExists": "elmox.errors",
     "RunExists": "elmox.errors",
     "TaskPredictor": "elmox.tasks.predictor",
@@ -55,6 +57,7 @@ __all__ = [
     "LayerMix",
     "NothingHeldOut",
     "NothingToLearn",
+    "OccurrenceIndex",
     "OutputExists",
     "RunExists",
     "TaskPredictor",
