@@ -20,9 +20,7 @@ from elmox.cli.options import (
     parse_layers,
 )
 from elmox.cli.verb import verb
-
-DEFAULT_COUNT = 5
-DEFAULT_USES = 10_000
+from elmox.search import MAX_PER_WORD, MIN_COUNT
 
 
 @verb(
@@ -47,13 +45,13 @@ def command(
     ] = None,
     min_count: Annotated[
         int, typer.Option(help="Minimum number of uses of a content word.", min=1)
-    ] = DEFAULT_COUNT,
+    ] = MIN_COUNT,
     max_per_word: Annotated[
         int,
         typer.Option(
             help="Maximum number of uses to store per word, taken evenly from the text.", min=1
         ),
-    ] = DEFAULT_USES,
+    ] = MAX_PER_WORD,
     layers: LayersOption = "top",
     precision: PrecisionOption = Precision.float32,
     force: Force = False,

@@ -33,6 +33,7 @@ from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
 from elmox.inference.layer_choice import Layers, choose_layers
 from elmox.io.files import writing
 from elmox.io.text_files import STDIN
+from elmox.search import MAX_PER_WORD, MIN_COUNT
 from elmox.search.arrays import read_arrays, write_arrays
 from elmox.search.index_file import VERSION, IndexFile
 from elmox.search.index_writer import IndexWriter, Rows
@@ -84,8 +85,8 @@ def build_index(
     layers: Layers = "top",
     words: Iterable[str] | None = None,
     stop_words: Iterable[str] | None = None,
-    min_count: int = 5,
-    max_per_word: int | None = 10_000,
+    min_count: int = MIN_COUNT,
+    max_per_word: int | None = MAX_PER_WORD,
     tokenized: bool = False,
     force: bool = False,
     batch_tokens: int | None = None,
@@ -203,7 +204,11 @@ class _Builder:
         Returns:
             The number of lines that earlier runs had finished, and of tokens embedded now.
         """
-        table, num_tokens, num_lines = self._count(options)
+        try:
+            table, num_tokens, num_lines = self._count(options)
+        except ElmoxError:
+            self._workspace.discard()  # another text or other options are another job
+            raise
         directory = self._workspace.directory
         num_embedded = 0
         with (

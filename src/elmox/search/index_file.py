@@ -120,7 +120,7 @@ class IndexFile:
                 raise self._not_index()
         try:
             self._file: Any = safe_open(path, "np")
-            self.meta = self._read_meta(self._file.metadata() or {})
+            self.meta = self._read_meta(self._file)
             self._arrays = self._open_arrays()
         except (SafetensorError, OSError, ValueError) as error:
             if isinstance(error, ElmoxError):
@@ -177,7 +177,8 @@ class IndexFile:
         """Return the error for content that contradicts itself."""
         return ElmoxError(f"{self.path} is damaged ({what}): {_REMEDY}")
 
-    def _read_meta(self, metadata: Mapping[str, str]) -> dict[str, Any]:
+    def _read_meta(self, file: Any) -> dict[str, Any]:
+        metadata: dict[str, str] = file.metadata() or {}
         if META_KEY not in metadata:
             raise self._not_index()
         try:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from elmox.elmo import Elmo
 from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
 from elmox.inference.layer_choice import Layers
+from elmox.search import MAX_PER_WORD, MIN_COUNT
 from elmox.search.any_word import AnyWordSearch
 from elmox.search.build import build_index
 from elmox.search.index_file import IndexFile
@@ -87,8 +88,8 @@ class OccurrenceIndex:
         layers: Layers = "top",
         words: Iterable[str] | None = None,
         stop_words: Iterable[str] | None = None,
-        min_count: int = 5,
-        max_per_word: int | None = 10_000,
+        min_count: int = MIN_COUNT,
+        max_per_word: int | None = MAX_PER_WORD,
         tokenized: bool = False,
         force: bool = False,
         batch_tokens: int | None = None,
@@ -362,11 +363,17 @@ class OccurrenceIndex:
 def _model_meta(file: IndexFile) -> dict[str, Any]:
     """Return the description of the model, of which every part has the right type."""
     model = file.meta.get("model")
-    types = {"description": str, "digest": str, "layers": (str, int), "state": str}
+    types: dict[str, type | tuple[type, ...]] = {
+        "description": str,
+        "digest": str,
+        "layers": (str, int),
+        "state": str,
+    }
     if not isinstance(model, dict) or not all(
         isinstance(model.get(name), kind) for name, kind in types.items()
     ):
         raise file.damaged("its description of the model")
-    if not isinstance(model.get("reference"), (dict, type(None))):
+    reference = model.get("reference")
+    if reference is not None and not isinstance(reference, dict):
         raise file.damaged("its reference to the model")
     return model

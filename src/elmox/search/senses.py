@@ -17,6 +17,7 @@ from elmox.search.uses import Use
 
 SAMPLE = 1000  # uses; their distances are a table of its square
 MIN_SILHOUETTE = 0.06  # below it, groups are no more separate than those of a single sense
+MIN_USES = 4  # per group, on average
 NUM_STARTS = 5
 NUM_STEPS = 50
 
@@ -65,7 +66,7 @@ def group(vectors: Float32, num_groups: int | None, max_groups: int) -> Groups:
     """
     sample = vectors[np.unique(np.linspace(0, len(vectors) - 1, SAMPLE).astype(np.int64))]
     distances = _distances(sample, sample)
-    limit = min(max_groups, len(sample) - 1)
+    limit = min(max_groups, len(sample) // MIN_USES)
     numbers = range(2, limit + 1) if num_groups is None else [min(num_groups, len(sample))]
     best, best_score = sample.mean(axis=0, keepdims=True), MIN_SILHOUETTE
     for number in numbers:

@@ -1,7 +1,6 @@
 """A use of a word: the word in one sentence of an index, with its context."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from elmox.search.index_file import Array, IndexFile
 
@@ -86,8 +85,3 @@ class UseReader:
     def word_number(self, row: int) -> int:
         """Return the number of the word of a row."""
         return int(self._file.word_starts.searchsorted(row, side="right")) - 1
-
-
-def as_json(match: Match) -> dict[str, Any]:
-    """Return a match as one JSON object."""
-    return {"similarity": match.similarity, **vars(match.use)}
