@@ -18,6 +18,7 @@ from elmox.cli import (
     bench,
     convert,
     embed,
+    explore,
     export,
     finetune,
     fit,
@@ -56,7 +57,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "finetune": finetune.command,
     },
     "Models": {"info": info.command, "convert": convert.command, "export": export.command},
-    "Service": {"serve": serve.command},
+    "Service": {"serve": serve.command, "explore": explore.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 
