@@ -70,13 +70,13 @@ def test_faiss_finds_the_same(
     for old in index.path.parent.glob("*.faiss"):
         old.unlink()
     opened = OccurrenceIndex.open(index.path)
-    found = opened.search("A **bank** near the lake", top_k=10, any_word=True)
+    matches = opened.search("A **bank** near the lake", top_k=10, any_word=True)
     with pytest.MonkeyPatch.context() as patch:
         hide_faiss(patch)
         with pytest.warns(UserWarning, match="faiss"):
             expected = opened.search("A **bank** near the lake", top_k=10, any_word=True)
     similarities = [match.similarity for match in expected]
-    assert [match.similarity for match in found] == pytest.approx(similarities, abs=1e-5)
+    assert [match.similarity for match in matches] == pytest.approx(similarities, abs=1e-5)
     assert [path.name for path in index.path.parent.glob("*.faiss")] == [
         faiss_path(opened._file).name
     ]
