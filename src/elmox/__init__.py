@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from elmox.integrations.load_sentence_transformer import load_sentence_transformer
     from elmox.model.layer_mix import LayerMix
+    from elmox.search.occurrence_index import OccurrenceIndex
     from elmox.tasks.fit.api import fit
     from elmox.tasks.predictor import TaskPredictor
     from elmox.vectors.embed import embed_file, embed_sentences
@@ -37,6 +38,7 @@ _HOMES = {
     "LayerMix": "elmox.model.layer_mix",
     "NothingHeldOut": "elmox.errors",
     "NothingToLearn": "elmox.errors",
+    "OccurrenceIndex": "elmox.search.occurrence_index",
     "OutputExists": "elmox.errors",
     "RunExists": "elmox.errors",
     "TaskPredictor": "elmox.tasks.predictor",
@@ -57,6 +59,7 @@ __all__ = [
     "LayerMix",
     "NothingHeldOut",
     "NothingToLearn",
+    "OccurrenceIndex",
     "OutputExists",
     "RunExists",
     "TaskPredictor",
