@@ -107,7 +107,7 @@ def test_help_of_verbs(
 
 
 def test_version() -> None:
-    """Of a checkout with its revision; git may be missing, or may not trust the directory."""
+    """Print a checkout's revision too, unless git is missing or does not trust the directory."""
     done = run_in_new_python("--version")
     assert (done.returncode, done.stderr) == (0, "")
     revision = r"( \(git [0-9a-f]{7,}(, modified)?\))?"
