@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RunExists,
         UnreadableFile,
     )
+    from elmox.integrations.load_sentence_transformer import load_sentence_transformer
     from elmox.model.layer_mix import LayerMix
     from elmox.search.occurrence_index import OccurrenceIndex
     from elmox.tasks.fit.api import fit
@@ -45,6 +46,7 @@ _HOMES = {
     "embed_file": "elmox.vectors.embed",
     "embed_sentences": "elmox.vectors.embed",
     "fit": "elmox.tasks.fit.api",
+    "load_sentence_transformer": "elmox.integrations.load_sentence_transformer",
     "open_vectors": "elmox.vectors.files",
 }
 
@@ -66,6 +68,7 @@ __all__ = [
     "embed_file",
     "embed_sentences",
     "fit",
+    "load_sentence_transformer",
     "open_vectors",
 ]
 
