@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from elmox import Elmo
 from elmox.bench.machine import machine_facts, machine_line
+from elmox.io.temporary import remove
 from elmox.search.any_word import AnyWordSearch, faiss_path
 from elmox.search.build import build_index
 from elmox.search.index_file import IndexFile
@@ -239,9 +240,10 @@ def main() -> None:
                 write = pool.apply(write_replicas, job)
                 search = pool.apply(search_all, (*job, min(arguments.queries, base.num_uses)))
                 rows.append({"write": write, "search": search})
-                for path in folder.glob("large*"):
-                    path.unlink() if path.is_file() else [p.unlink() for p in path.iterdir()]
-                (folder / "large.partial").rmdir()
+                remove(folder / "large")
+                remove(folder / "large.partial")
+                for cache in folder.glob("large.*.faiss"):
+                    remove(cache)
     report = {
         "machine": machine_facts(elmo.device),
         "command": shlex.join(["python", "benchmarks/index.py", *sys.argv[1:]]),
