@@ -134,7 +134,8 @@ def report(facts: dict[str, Any], measured: dict[str, Any], limits: list[Limit])
             f"{deflated(values['files'], softmax=True) / MB:.1f}",
             ", ".join(f"{layer['mean']:.5f}" for layer in cosines),
             ", ".join(f"{layer['smallest']:.4f}" for layer in cosines),
-            f"{values['perplexity']['perplexity']:.3f} ({change_of_perplexity(formats, dtype):+.3f}%)",
+            f"{values['perplexity']['perplexity']:.3f} "
+            f"({change_of_perplexity(formats, dtype):+.3f}%)",
             "-" if accuracies is None else ", ".join(f"{value:.2f}" for value in accuracies),
         ])  # fmt: skip
     head = ["", "MB of weights", "MB in a wheel, no softmax", "with softmax",

@@ -16,6 +16,7 @@ from elmox import __version__
 from elmox.cli import (
     ablate,
     bench,
+    card,
     convert,
     embed,
     export,
@@ -23,6 +24,7 @@ from elmox.cli import (
     fit,
     info,
     neighbors,
+    package,
     plan,
     predict,
     prepare,
@@ -52,7 +54,13 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "train": train.command,
         "finetune": finetune.command,
     },
-    "Models": {"info": info.command, "convert": convert.command, "export": export.command},
+    "Models": {
+        "info": info.command,
+        "convert": convert.command,
+        "export": export.command,
+        "card": card.command,
+        "package": package.command,
+    },
     "Service": {"serve": serve.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }

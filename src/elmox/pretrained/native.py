@@ -9,11 +9,12 @@ mixes.safetensors     learned mixes, by name               (if any)
 characters.json       inventory of code points             (ELMoForManyLangs models)
 words.json            input vocabulary                     (models that read word ids)
 README.md             the model card
+taggers/              fitted task models that read its layers  (if any; see `tasks/ready.py`)
 
 Weights are stored in float32; at half the size in float16 or bfloat16; or, at a quarter, in 8-bit
-integers with scales (`io/quantized.py`), which `storage` in config.json declares per file. Elmox 0.1
-cannot read these: their format number is 2. The bundled English model is such a directory too,
-`models/english-small` inside the package.
+integers with scales (`io/quantized.py`), which `storage` in config.json declares per file, with the
+format number 2. The bundled English model is such a directory too, `models/english-small` inside
+the package.
 """
 
 import json
@@ -90,7 +91,7 @@ def read_directory(folder: Path) -> Checkpoint:
         ),
         mixes=_read_mixes(folder / MIXES_FILE, config.num_layers),
         warm_state=_read_state(folder / STATE_FILE, config.lstm),
-        softmax=_stored_softmax(folder, "softmax" in eight_bit),
+        softmax=stored_softmax(folder, "softmax" in eight_bit),
     )
 
 
@@ -134,7 +135,9 @@ def write_directory(
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
                 (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-        (new / "README.md").write_text(model_card(checkpoint, card), encoding="utf-8")
+        (new / "README.md").write_text(
+            model_card(checkpoint, card, "int8" if "model" in parts else None), encoding="utf-8"
+        )
 
 
 def _parts_in_eight_bits(settings: dict[str, Any], folder: Path) -> frozenset[str]:
@@ -166,8 +169,13 @@ def _most_per_group(name: str) -> int | None:
     return next((most for part, most in _GROUPS.items() if part in name), _GROUP)
 
 
-def _stored_softmax(folder: Path, eight_bit: bool) -> StoredSoftmax | None:
-    """Return the softmax of a model directory, which is not read yet."""
+def stored_softmax(folder: Path, eight_bit: bool) -> StoredSoftmax | None:
+    """Return the softmax of a directory, which is not read yet; None if it has none.
+
+    Args:
+        folder: where softmax and vocabulary are.
+        eight_bit: whether the softmax is stored in 8 bits.
+    """
     missing = [name for name in (SOFTMAX_FILE, VOCAB_FILE) if not (folder / name).is_file()]
     if len(missing) == 1:
         raise ElmoxError(
