@@ -75,7 +75,9 @@ def to_memory(elmo: Elmo, sentences: list[list[str]], args: argparse.Namespace) 
             elmo.reader.cache.clear()
             for name in times:
                 times[name].append(seconds(run))
-        cold, warm = (num_tokens / statistics.median(found) for found in times.values())
+        cold, warm = (
+            num_tokens / statistics.median(seconds_taken) for seconds_taken in times.values()
+        )
         size = "default" if batch_tokens is None else f"{batch_tokens:,}"
         rows.append(f"| {size} | {cold:,.0f} | {warm:,.0f} |")
         print(rows[-1], flush=True)

@@ -53,10 +53,10 @@ def sentences(text: str) -> Iterator[str]:
     """Sentences without end: those of the text, then the same in another order."""
     from elmox.text.sentences import split_sentences
 
-    found = split_sentences(text)
+    pieces = split_sentences(text)
     while True:
-        yield from found
-        random.Random(0).shuffle(found)
+        yield from pieces
+        random.Random(0).shuffle(pieces)
 
 
 def take(pieces: Iterator[str], size: float, separator: str) -> str:

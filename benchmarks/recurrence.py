@@ -73,10 +73,10 @@ def row_of(kind: str, cells: int, rows: int, device: torch.device, repeats: int)
     for number in range(repeats + 2):
         for chosen, taken in zip(kernels, times, strict=True):
             with chosen(), tf32_products(device):
-                found = wall_seconds(update, device)
+                elapsed = wall_seconds(update, device)
             if number >= 2:  # before that kernels are compiled and memory is found
-                taken.append(found)
-    ours, theirs = (1000 * statistics.median(own) for own in times)
+                taken.append(elapsed)
+    ours, theirs = (1000 * statistics.median(durations) for durations in times)
     return f"| {kind} | {cells} | {rows} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} |"
 
 

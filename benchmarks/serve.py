@@ -532,10 +532,10 @@ def peers(report: Report, texts: list[str], options: argparse.Namespace) -> None
     with serving() as (target, _), started(command, url, SERVER_CORE, **variables) as process:
         peer = Target(url, psutil.Process(process.pid))
         for connections in (1, 64):
-            for name, own in (("elmox serve", target), ("MiniLM, plain FastAPI", peer)):
-                closed_loop(own.url, requests, 3, connections)
-                run = partial(closed_loop, own.url, requests, SECONDS, connections)
-                load, cpu = _observed(own, run)
+            for name, server in (("elmox serve", target), ("MiniLM, plain FastAPI", peer)):
+                closed_loop(server.url, requests, 3, connections)
+                run = partial(closed_loop, server.url, requests, SECONDS, connections)
+                load, cpu = _observed(server, run)
                 report.add(
                     "side by side",
                     name,

@@ -70,14 +70,14 @@ def restore(path: Path, work: Path) -> int:
         work: the folder of the fits; it need not exist.
     """
     contents = {work / name: content for name, content in _contents(path).items()}
-    missing = {own: content for own, content in contents.items() if not own.exists()}
+    missing = {file: content for file, content in contents.items() if not file.exists()}
     write_together(missing, force=False)
     return len(missing)
 
 
 def _names_in(work: Path) -> list[str]:
     paths = [*work.glob("results/*/*/*"), *work.glob("ablations/*/*")]
-    names = (own.relative_to(work).as_posix() for own in paths if own.is_file())
+    names = (file.relative_to(work).as_posix() for file in paths if file.is_file())
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
@@ -93,9 +93,9 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return without_absolute_paths(value)
     if isinstance(value, list):
-        return [_shown(own) for own in value]
+        return [_shown(item) for item in value]
     if isinstance(value, dict):
-        return {name: _shown(own) for name, own in value.items()}
+        return {name: _shown(item) for name, item in value.items()}
     return value
 
 
@@ -104,7 +104,7 @@ def _contents(path: Path) -> dict[str, bytes]:
     try:
         unpacked = lzma.decompress(path.read_bytes())  # to the end, where the checksum stands
         with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
-            return {own.name: _content(tar, own, path) for own in tar}
+            return {member.name: _content(tar, member, path) for member in tar}
     except FileNotFoundError:
         raise ElmoxError(f"{path} does not exist: give the --records of `run.py report`") from None
     except OSError as error:

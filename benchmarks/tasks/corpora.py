@@ -64,10 +64,10 @@ def _published(suffix: str, pattern: str, names: Sequence[str]) -> tuple[Make, s
 
 def _conll2000(data: Path, out: Path) -> None:
     text = _read(data / "chunking_conll2000" / "train.txt.xz").decode()
-    sentences = [own for own in text.strip("\n").split("\n\n") if own.strip()]
+    sentences = [sentence for sentence in text.strip("\n").split("\n\n") if sentence.strip()]
     for part, chosen in (("train", range(9)), ("dev", range(9, 10))):
-        own = [sentence for i, sentence in enumerate(sentences) if i % 10 in chosen]
-        (out / f"{part}.txt").write_text("\n\n".join(own) + "\n", encoding="utf-8")
+        selected = [sentence for i, sentence in enumerate(sentences) if i % 10 in chosen]
+        (out / f"{part}.txt").write_text("\n\n".join(selected) + "\n", encoding="utf-8")
     (out / "test.txt").write_bytes(_read(data / "chunking_conll2000" / "test.txt.xz"))
 
 
@@ -78,8 +78,13 @@ def _subjqa(data: Path, out: Path) -> None:
     domains = sorted(path.parents[1] for path in folder.rglob("train.csv"))
     for part in PARTS:
         files = [domain / "splits" / f"{part}.csv" for domain in domains]
-        found = {own.id: own for file in files for own in read_subjqa(file) if own.answers}
-        (out / f"{part}.json").write_text(json.dumps(_squad(found.values())), encoding="utf-8")
+        questions = {
+            question.id: question
+            for file in files
+            for question in read_subjqa(file)
+            if question.answers
+        }
+        (out / f"{part}.json").write_text(json.dumps(_squad(questions.values())), encoding="utf-8")
     shutil.rmtree(folder)
 
 
@@ -91,8 +96,8 @@ def _litbank(data: Path, out: Path) -> None:
     for number, path in enumerate(documents):
         part = {8: "dev", 9: "test"}.get(number % 10, "train")
         texts[part].append(path.read_text("utf-8").rstrip("\n") + "\n")
-    for part, own in texts.items():
-        (out / f"{part}.conll").write_text("".join(own), encoding="utf-8")
+    for part, documents_of_part in texts.items():
+        (out / f"{part}.conll").write_text("".join(documents_of_part), encoding="utf-8")
     shutil.rmtree(folder)
 
 
@@ -100,16 +105,18 @@ def _squad(questions: Iterable[Question]) -> dict[str, object]:
     """As SQuAD 1.1 writes them, a paragraph a question."""
     paragraphs = [
         {
-            "context": own.context,
+            "context": question.context,
             "qas": [
                 {
-                    "id": own.id,
-                    "question": own.question,
-                    "answers": [{"text": a.text, "answer_start": a.start} for a in own.answers],
+                    "id": question.id,
+                    "question": question.question,
+                    "answers": [
+                        {"text": a.text, "answer_start": a.start} for a in question.answers
+                    ],
                 }
             ],
         }
-        for own in questions
+        for question in questions
     ]
     return {"version": "1.1", "data": [{"title": "SubjQA", "paragraphs": paragraphs}]}
 

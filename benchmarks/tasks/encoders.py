@@ -29,11 +29,11 @@ class Use(NamedTuple):
 def check_same_encoders(uses: Iterable[Use]) -> None:
     """Refuse results of different biLMs or different MiniLMs: no mean is to be made of them."""
     first: dict[str, Use] = {}
-    for own in uses:
-        other = first.setdefault(own.encoder, own)
-        if other.digest != own.digest:
+    for use in uses:
+        other = first.setdefault(use.encoder, use)
+        if other.digest != use.digest:
             raise ElmoxError(
-                f"{other.where} and {own.where} are of different models (--{own.encoder}): "
+                f"{other.where} and {use.where} are of different models (--{use.encoder}): "
                 "delete the results of one, or take a --work for each"
             )
 

@@ -24,20 +24,20 @@ def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
     """Fit, or go on fitting, and write what came out."""
     recipe = setup.recipe(fit)
     session = open_session(fit, setup)
-    found = session.fit(recipe, fit.folder(setup.work)).seeds[0]
-    model = Path(found.model)
+    result = session.fit(recipe, fit.folder(setup.work)).seeds[0]
+    model = Path(result.model)
     record = {
         **asdict(fit),
         "metric": session.task.metric,
         "settings": list(TASKS[fit.task].trials[fit.trial]),
         "recipe": recipe_values(recipe),
         "encoder": read_json(model / "config.json")["elmo"],
-        "dev": found.dev,
-        "best_epoch": found.epochs,
+        "dev": result.dev,
+        "best_epoch": result.epochs,
         "epochs": read_json(model.parent / "progress" / "progress.json")["epoch"],
-        "seconds": found.seconds,
+        "seconds": result.seconds,
         "command": setup.command,
-        **_measured(fit, setup, found.seconds),
+        **_measured(fit, setup, result.seconds),
     }
     if fit.tested:
         examples = session.task.read(setup.files(fit.task).test)

@@ -58,9 +58,17 @@ class FitJob:
 
     def command(self, setup: Setup) -> list[str]:
         fit = self.fit
-        own = ["fit", fit.task, fit.column, "--trial", str(fit.trial), "--seed", str(fit.seed)]
-        own += ["--tested"] if fit.tested else []
-        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+        arguments = [
+            "fit",
+            fit.task,
+            fit.column,
+            "--trial",
+            str(fit.trial),
+            "--seed",
+            str(fit.seed),
+        ]
+        arguments += ["--tested"] if fit.tested else []
+        return [sys.executable, str(SCRIPT), *arguments, *_passed_on(setup)]
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,8 @@ class StudyJob:
 
     @property
     def name(self) -> str:
-        own = "" if self.variant is None else f"-{self.variant}"
-        return f"{self.task}-study-{self.study}{own}"
+        suffix = "" if self.variant is None else f"-{self.variant}"
+        return f"{self.task}-study-{self.study}{suffix}"
 
     def cost(self, setup: Setup) -> float:
         if self.variant is None:
@@ -95,8 +103,8 @@ class StudyJob:
             return []
         missing = [
             replace(self, variant=number)
-            for number, own in enumerate(variants_of(self.study))
-            if not is_variant_done(setup, self.task, own, self.num_seeds)
+            for number, variant in enumerate(variants_of(self.study))
+            if not is_variant_done(setup, self.task, variant, self.num_seeds)
         ]
         return missing or [self]
 
@@ -113,14 +121,14 @@ class StudyJob:
         """Task and column of the table's fits that are this job's too: of its variant's recipe, or,
         where it is the study's own table, of any variant's."""
         variants = variants_of(self.study)
-        own = variants if self.variant is None else [variants[self.variant]]
-        same = (same_in_table(setup, self.task, variant) for variant in own)
+        chosen = variants if self.variant is None else [variants[self.variant]]
+        same = (same_in_table(setup, self.task, variant) for variant in chosen)
         return {(fit.task, fit.column) for fit in same if fit is not None}
 
     def command(self, setup: Setup) -> list[str]:
-        own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
-        own += [] if self.variant is None else ["--variant", str(self.variant)]
-        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+        arguments = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
+        arguments += [] if self.variant is None else ["--variant", str(self.variant)]
+        return [sys.executable, str(SCRIPT), *arguments, *_passed_on(setup)]
 
 
 def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) -> list[Job]:
@@ -129,13 +137,13 @@ def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) 
     Of the studies' that would get in each other's way, the first; what the table fits anyway, when
     that is done.
     """
-    fitted = {(own.fit.task, own.fit.column) for own in fits}
+    fitted = {(job.fit.task, job.fit.column) for job in fits}
     first: dict[Path, StudyJob] = {}
-    for own in studies:
-        if not own.columns(setup) & fitted:
-            first.setdefault(own.place(setup), own)
+    for study in studies:
+        if not study.columns(setup) & fitted:
+            first.setdefault(study.place(setup), study)
     jobs: list[FitJob | StudyJob] = [*fits, *first.values()]
-    return [*sorted(jobs, key=lambda own: -own.cost(setup))]
+    return [*sorted(jobs, key=lambda job: -job.cost(setup))]
 
 
 def _passed_on(setup: Setup) -> list[str]:
@@ -150,9 +158,9 @@ def _passed_on(setup: Setup) -> list[str]:
         "--device": setup.device,
         "--beside": setup.beside,
     }
-    own = [f"{name}={value}" for name, value in given.items() if value is not None]
-    own += [f"--set={change}" for change in setup.changes]
-    return [*own, f"--made-by={setup.command}"]
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    options += [f"--set={change}" for change in setup.changes]
+    return [*options, f"--made-by={setup.command}"]
 
 
 def run_jobs(
@@ -191,7 +199,7 @@ def run_jobs(
                 _say_how(name, code, time.monotonic() - began[name], logs / f"{name}.log")
             if over:
                 jobs = find()
-            free = [own for own in jobs if own.name not in running and own.name not in failed]
+            free = [job for job in jobs if job.name not in running and job.name not in failed]
             for job in free[: most - len(running)]:
                 began[job.name] = time.monotonic()
                 running[job.name] = _started(job, setup, threads, logs / f"{job.name}.log")

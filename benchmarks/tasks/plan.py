@@ -39,8 +39,8 @@ class Column:
 
 
 COLUMNS = {
-    own.name: own
-    for own in (
+    column.name: column
+    for column in (
         Column("none", "no ELMo", "none"),
         Column("layer0", "layer 0", "elmo", "0"),
         Column("mix", "mix", "elmo"),
@@ -102,7 +102,9 @@ class TaskPlan:
     @property
     def columns(self) -> list[Column]:
         """Those that the task is fitted in."""
-        return [own for own in COLUMNS.values() if self.with_minilm or own.encoder != "minilm"]
+        return [
+            column for column in COLUMNS.values() if self.with_minilm or column.encoder != "minilm"
+        ]
 
 
 Dropouts: TypeAlias = tuple[float, float, float]  # of words, ELMo and head
@@ -130,8 +132,8 @@ def _trial(rate: float, dropouts: Dropouts) -> Trial:
 
 
 TASKS = {
-    own.name: own
-    for own in (
+    task.name: task
+    for task in (
         TaskPlan(
             "pos",
             "parts of speech",
@@ -278,5 +280,9 @@ def recipe_for(
         changes: of all recipes, over everything else.
     """
     model = {"none": NO_ELMO, "minilm": MINILM}.get(column.encoder, elmo)
-    own = [f"elmo.model={json.dumps(model)}", f"elmo.layers={column.layers}", f"fit.seed={seed}"]
-    return task_recipe(recipes / f"{task.name}.toml", [*trial, *changes, *own])
+    settings = [
+        f"elmo.model={json.dumps(model)}",
+        f"elmo.layers={column.layers}",
+        f"fit.seed={seed}",
+    ]
+    return task_recipe(recipes / f"{task.name}.toml", [*trial, *changes, *settings])

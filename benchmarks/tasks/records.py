@@ -148,7 +148,7 @@ def pending(
         ahead: whether to begin further seeds of what is the best setting so far, while others are
             tried. Where another one is better, they are done again with that.
     """
-    found: list[Fit] = []
+    fits: list[Fit] = []
     for task in tasks:
         for column in TASKS[task].columns:
             if column.name not in columns:
@@ -156,15 +156,15 @@ def pending(
             trials = [Fit(task, column.name, k) for k in range(len(TASKS[task].trials))]
             tried = trials[: num_trials or TASKS[task].tried]
             records = {fit: read_record(setup, fit) for fit in tried}
-            known = [own for own in records.values() if own is not None]
-            missing = [fit for fit, own in records.items() if own is None]
+            known = [record for record in records.values() if record is not None]
+            missing = [fit for fit, record in records.items() if record is None]
             if ahead or not missing:
                 best = chosen_trial(known) if known else 0
                 first = 0 if not missing else 1  # the trial itself is seed 0, and not tested yet
                 seeds = [Fit(task, column.name, best, s, True) for s in range(first, num_seeds)]
                 missing += [fit for fit in seeds if read_record(setup, fit) is None]
-            found += missing
-    return found
+            fits += missing
+    return fits
 
 
 def chosen_trial(trials: Sequence[dict[str, Any]], seeds: Sequence[dict[str, Any]] = ()) -> int:
@@ -175,9 +175,11 @@ def chosen_trial(trials: Sequence[dict[str, Any]], seeds: Sequence[dict[str, Any
         seeds: records of what has been chosen. A trial that none of them has was not chosen: it was
             tried in another run, with more `--trials`, or has become the best since.
     """
-    fitted = {own["trial"] for own in seeds}
-    known = [own for own in trials if own["trial"] in fitted] if seeds else trials
-    best = min(known or seeds, key=lambda own: (-own["dev"][own["metric"]], own["trial"]))
+    fitted = {record["trial"] for record in seeds}
+    known = [record for record in trials if record["trial"] in fitted] if seeds else trials
+    best = min(
+        known or seeds, key=lambda record: (-record["dev"][record["metric"]], record["trial"])
+    )
     return int(best["trial"])
 
 
@@ -232,8 +234,8 @@ def digest_in(record: dict[str, Any]) -> str | None:
 
 def recipe_values(recipe: TaskRecipe) -> dict[str, Any]:
     """As JSON gives them back."""
-    found: dict[str, Any] = json.loads(json.dumps(recipe.to_dict()))
-    return found
+    values: dict[str, Any] = json.loads(json.dumps(recipe.to_dict()))
+    return values
 
 
 def _comparable(recipe: TaskRecipe) -> TaskRecipe:

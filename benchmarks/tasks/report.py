@@ -115,17 +115,17 @@ def write_report(work: Path, document: Path, results: Path) -> None:
         *_main_table(compared),
         *_beside_the_paper(compared),
         *_what_should_hold(compared),
-        *_beside_minilm([own for own in compared if own.plan.with_minilm]),
-        *_with_the_original([own for own in compared if own.cells[ORIGINAL].seeds]),
+        *_beside_minilm([task for task in compared if task.plan.with_minilm]),
+        *_with_the_original([task for task in compared if task.cells[ORIGINAL].seeds]),
         *_what_was_tried(compared),
         *_time_and_memory(compared),
-        *(line for own in studies for line in _study(own, work, document.with_suffix(""))),
+        *(line for study in studies for line in _study(study, work, document.with_suffix(""))),
     ]
-    records = [r for own in compared for cell in own.cells.values() for r in cell.records]
+    records = [r for task in compared for cell in task.cells.values() for r in cell.records]
     values = {
-        "machines": sorted({machine_line(own["machine"]) for own in records}),
-        "tasks": {own.plan.name: own.to_dict() for own in compared},
-        "studies": [own.to_dict() for own in studies],
+        "machines": sorted({machine_line(record["machine"]) for record in records}),
+        "tasks": {task.plan.name: task.to_dict() for task in compared},
+        "studies": [study.to_dict() for study in studies],
     }
     for path, content in ((document, "\n".join(lines) + "\n"), (results, to_json(values).decode())):
         with atomic_write(path) as temporary:
@@ -135,14 +135,14 @@ def write_report(work: Path, document: Path, results: Path) -> None:
 def _main_table(compared: Sequence[Compared]) -> list[str]:
     rows = [
         [
-            own.plan.title,
-            own.plan.data,
-            own.plan.metric,
-            *(_score(own.cells[name]) for name in (WITHOUT, BARE, MIX)),
-            _number(own.reduction, "%"),
-            *(_difference(own, name) for name in (WITHOUT, BARE)),
+            task.plan.title,
+            task.plan.data,
+            task.plan.metric,
+            *(_score(task.cells[name]) for name in (WITHOUT, BARE, MIX)),
+            _number(task.reduction, "%"),
+            *(_difference(task, name) for name in (WITHOUT, BARE)),
         ]
-        for own in compared
+        for task in compared
     ]
     head = ["task", "data", "test", *(COLUMNS[name].label for name in (WITHOUT, BARE, MIX)),
             "fewer errors", "mix - no ELMo", "mix - layer 0"]  # fmt: skip
@@ -158,24 +158,24 @@ def _main_table(compared: Sequence[Compared]) -> list[str]:
 
 def _beside_the_paper(compared: Sequence[Compared]) -> list[str]:
     rows = []
-    for own in compared:
-        paper = own.plan.paper
-        here = [_number(own.mean(name)) for name in (WITHOUT, MIX)]
+    for task in compared:
+        paper = task.plan.paper
+        here = [_number(task.mean(name)) for name in (WITHOUT, MIX)]
         there = [NONE] * 4
         if paper is not None:
             source = f", {paper.source}" if paper.source else ""
             less = error_reduction(paper.without, paper.with_elmo)
             there = [f"{paper.data}{source}", _number(paper.without), _number(paper.with_elmo),
                      _number(less, "%")]  # fmt: skip
-        rows.append([own.plan.title, own.plan.data, *here, _number(own.reduction, "%"), *there])
+        rows.append([task.plan.title, task.plan.data, *here, _number(task.reduction, "%"), *there])
     head = ["task", "data here", "no ELMo", "mix", "fewer errors", "data there", "no ELMo", "ELMo",
             "fewer errors"]  # fmt: skip
-    differs = "\n".join(f"- {own.plan.title}: {own.plan.differs}" for own in compared)
+    differs = "\n".join(f"- {task.plan.title}: {task.plan.differs}" for task in compared)
     return _section("Beside the paper", f"{PAPER}\n{differs}", head, rows)
 
 
 def _what_should_hold(compared: Sequence[Compared]) -> list[str]:
-    others = [own for own in compared if own.plan.name != NEEDS_LITTLE_CONTEXT]
+    others = [task for task in compared if task.plan.name != NEEDS_LITTLE_CONTEXT]
     mean, names = mean_reduction(compared)
     rows = [
         _all_better(compared, WITHOUT, "ELMo is better than no ELMo, in every task"),
@@ -186,24 +186,24 @@ def _what_should_hold(compared: Sequence[Compared]) -> list[str]:
             WANTED_REDUCTION,
         ),
     ]
-    for own in compared:
-        if own.plan.floor is not None:
-            what = f"{own.plan.title}: the baseline is no straw man"
-            rows.append(_check(what, own.mean(WITHOUT), own.plan.floor))
-    for own in compared:
-        if own.plan.with_minilm:
-            rivals = [own.mean(name) for name in OTHERS]
+    for task in compared:
+        if task.plan.floor is not None:
+            what = f"{task.plan.title}: the baseline is no straw man"
+            rows.append(_check(what, task.mean(WITHOUT), task.plan.floor))
+    for task in compared:
+        if task.plan.with_minilm:
+            rivals = [task.mean(name) for name in OTHERS]
             known = [value for value in rivals if value is not None]
             best = max(known) if len(known) == len(rivals) else None
-            what = f"{own.plan.title}: ELMo is at or above MiniLM, the better row"
-            rows.append(_check(what, own.mean(MIX), best))
+            what = f"{task.plan.title}: ELMo is at or above MiniLM, the better row"
+            rows.append(_check(what, task.mean(MIX), best))
     return _section("What should hold", HOLDS, ["", "found", "at least", "held"], rows)
 
 
 def _all_better(compared: Sequence[Compared], than: str, what: str) -> list[str]:
-    known = [own.differences[than] for own in compared if than in own.differences]
+    known = [task.differences[than] for task in compared if than in task.differences]
     better, sure = (sum(value > 0 for value in values) for values in (
-        [own.estimate for own in known], [own.low for own in known]
+        [difference.estimate for difference in known], [difference.low for difference in known]
     ))  # fmt: skip
     shown = f"{better} of {len(known)}, {sure} with the whole interval" if known else NOT_YET
     held = "yes" if len(known) == len(compared) else NOT_YET
@@ -225,11 +225,11 @@ def _beside_minilm(compared: Sequence[Compared]) -> list[str]:
     rows = []
     for name, label in labels.items():
         cells = []
-        for own in compared:
-            less = f", {_difference(own, name)}" if name in own.differences else ""
-            cells.append(f"{_score(own.cells[name])}{less}")
+        for task in compared:
+            less = f", {_difference(task, name)}" if name in task.differences else ""
+            cells.append(f"{_score(task.cells[name])}{less}")
         rows.append([label, *cells])
-    head = ["", *(f"{own.plan.title}, {own.plan.metric}" for own in compared)]
+    head = ["", *(f"{task.plan.title}, {task.plan.metric}" for task in compared)]
     text = f"{TRANSFORMER}\n{_provenance(compared)}"
     return _section("Beside a sentence transformer", text, head, rows)
 
@@ -239,11 +239,11 @@ def _with_the_original(compared: Sequence[Compared]) -> list[str]:
     if not compared:
         return []
     rows = []
-    for own in compared:
-        scores = [_score(own.cells[name]) for name in (WITHOUT, MIX, ORIGINAL)]
-        less = _number(own.reduction_by(ORIGINAL), "%")
-        what = f"{own.plan.title}, {own.plan.metric}"
-        rows.append([what, *scores, less, _difference(own, ORIGINAL)])
+    for task in compared:
+        scores = [_score(task.cells[name]) for name in (WITHOUT, MIX, ORIGINAL)]
+        less = _number(task.reduction_by(ORIGINAL), "%")
+        what = f"{task.plan.title}, {task.plan.metric}"
+        rows.append([what, *scores, less, _difference(task, ORIGINAL)])
     head = ["task", "no ELMo", "mix, small", "mix, original", "fewer errors by the original",
             "small - original"]  # fmt: skip
     text = f"{LARGER}\n{_provenance(compared)}"
@@ -251,14 +251,14 @@ def _with_the_original(compared: Sequence[Compared]) -> list[str]:
 
 
 def _what_was_tried(compared: Sequence[Compared]) -> list[str]:
-    is_at_hand = any(own.cells[ORIGINAL].records for own in compared)
+    is_at_hand = any(task.cells[ORIGINAL].records for task in compared)
     names = [name for name in COLUMNS if is_at_hand or name != ORIGINAL]
     rows = []
-    for own in compared:
-        for number, trial in enumerate(own.plan.trials):
-            cells = [_trial(own.cells.get(name), number) for name in names]
+    for task in compared:
+        for number, trial in enumerate(task.plan.trials):
+            cells = [_trial(task.cells.get(name), number) for name in names]
             if {*cells} - {NOT_YET, NONE}:
-                rows.append([own.plan.title, ", ".join(trial), *cells])
+                rows.append([task.plan.title, ", ".join(trial), *cells])
     head = ["task", "setting", *(COLUMNS[name].label for name in names)]
     text = f"{TRIED}\n{_provenance(compared, tested=False)}"
     return _section("What was tried", text, head, rows)
@@ -267,7 +267,7 @@ def _what_was_tried(compared: Sequence[Compared]) -> list[str]:
 def _trial(cell: Cell | None, number: int) -> str:
     if cell is None:
         return NONE
-    record = next((own for own in cell.trials if own["trial"] == number), None)
+    record = next((trial for trial in cell.trials if trial["trial"] == number), None)
     if record is None:
         return NOT_YET
     shown = f"{record['dev'][record['metric']]:.2f}"
@@ -276,49 +276,53 @@ def _trial(cell: Cell | None, number: int) -> str:
 
 def _time_and_memory(compared: Sequence[Compared]) -> list[str]:
     rows = []
-    for own in compared:
-        for name, cell in own.cells.items():
+    for task in compared:
+        for name, cell in task.cells.items():
             if not cell.seeds:
                 continue
             seconds = statistics.fmean(seed["seconds"] for seed in cell.seeds)
             epochs = statistics.fmean(seed["epochs"] for seed in cell.seeds)
             memory = [_median(cell.seeds, key) for key in ("host_mb", "gpu_mb")]
             times = [f"{epochs:.0f}", f"{seconds / 60:.1f}", f"{seconds / epochs:.1f}"]
-            rows.append([own.plan.title, COLUMNS[name].label, *times, *memory])
+            rows.append([task.plan.title, COLUMNS[name].label, *times, *memory])
     head = ["task", "", "epochs", "minutes", "seconds an epoch", "memory, MB", "GPU memory, MB"]
     return _section("Time and memory", f"{COSTS}\n{_provenance(compared)}", head, rows)
 
 
 def _median(records: Sequence[dict[str, Any]], key: str) -> str:
-    values = [own[key] for own in records if own[key] is not None]
+    values = [record[key] for record in records if record[key] is not None]
     return f"{statistics.median(values):,.0f}" if values else NONE
 
 
-def _study(own: Ablation, work: Path, pictures: Path) -> list[str]:
+def _study(study: Ablation, work: Path, pictures: Path) -> list[str]:
     """The table of `elmox ablate`, and its pictures where they were drawn."""
-    lines = ["", f"## {TASKS[own.task].title.capitalize()}: {own.study}"]
-    lines += with_current_script(own.to_markdown()).rstrip("\n").split("\n")[1:]
+    lines = ["", f"## {TASKS[study.task].title.capitalize()}: {study.study}"]
+    lines += with_current_script(study.to_markdown()).rstrip("\n").split("\n")[1:]
     for kind in ("", "-mixes"):
-        source = work / "ablations" / own.task / f"{own.study}{kind}.svg"
+        source = work / "ablations" / study.task / f"{study.study}{kind}.svg"
         if source.exists():
             pictures.mkdir(parents=True, exist_ok=True)
-            name = f"{own.task}-{own.study}{kind}.svg"
+            name = f"{study.task}-{study.study}{kind}.svg"
             shutil.copyfile(source, pictures / name)
-            lines += ["", f"![{own.task}, {own.study}{kind}]({pictures.name}/{name})"]
+            lines += ["", f"![{study.task}, {study.study}{kind}]({pictures.name}/{name})"]
     return lines
 
 
 def _provenance(compared: Sequence[Compared], tested: bool = True) -> str:
     """Which commands made a table's figures, with which biLM, how many seeds, and where."""
-    cells = [cell for own in compared for cell in own.cells.values()]
-    records = [own for cell in cells for own in (cell.seeds if tested else cell.trials)]
+    cells = [cell for task in compared for cell in task.cells.values()]
+    records = [record for cell in cells for record in (cell.seeds if tested else cell.trials)]
     if not records:
         return "Nothing has been run yet."
-    commands = sorted({f"`{with_current_script(own['command'])}`" for own in records})
+    commands = sorted({f"`{with_current_script(record['command'])}`" for record in records})
     seeds = max(1, *(len(cell.seeds) for cell in cells))
-    jobs = max(int(own["beside"]) for own in records)
-    elmos = {Path(own["recipe"]["elmo"]["model"]).name for own in records if own["column"] == MIX}
-    machines = sorted({machine_line(own["machine"]) for own in records})
+    jobs = max(int(record["beside"]) for record in records)
+    elmos = {
+        Path(record["recipe"]["elmo"]["model"]).name
+        for record in records
+        if record["column"] == MIX
+    }
+    machines = sorted({machine_line(record["machine"]) for record in records})
     number = f"{seeds} seeds" if tested else "one seed"
     beside = f"up to {jobs} fits side by side" if jobs > 1 else "one fit at a time"
     return (
@@ -335,11 +339,11 @@ def _score(cell: Cell) -> str:
     return f"{cell.mean:.2f}{deviation}{few}"
 
 
-def _difference(own: Compared, than: str) -> str:
-    found = own.differences.get(than)
-    if found is None:
+def _difference(task: Compared, than: str) -> str:
+    interval = task.differences.get(than)
+    if interval is None:
         return NOT_YET
-    return f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def _number(value: float | None, unit: str = "") -> str:
@@ -349,7 +353,7 @@ def _number(value: float | None, unit: str = "") -> str:
 def _section(title: str, text: str, head: list[str], rows: list[list[str]]) -> list[str]:
     """A heading, prose and a table."""
     lines = [head, ["---"] * len(head), *rows]
-    return ["", f"## {title}", *_prose(text), "", *(f"| {' | '.join(own)} |" for own in lines)]
+    return ["", f"## {title}", *_prose(text), "", *(f"| {' | '.join(cells)} |" for cells in lines)]
 
 
 def _prose(text: str) -> list[str]:

@@ -50,16 +50,25 @@ MOST_TRIALS = min(len(task.trials) for task in TASKS.values())
 def run(arguments: argparse.Namespace) -> bool:
     """Do all fits; whether none has failed."""
     setup = replace(_setup(arguments), beside=arguments.jobs)
-    at_hand = [own.name for own in COLUMNS.values() if setup.original or own.encoder != "original"]
+    at_hand = [
+        column.name for column in COLUMNS.values() if setup.original or column.encoder != "original"
+    ]
     columns = arguments.columns or at_hand
-    used = [own for name in arguments.tasks for own in TASKS[name].columns if own.name in columns]
-    for encoder in {own.encoder for own in used}:
+    used = [
+        column
+        for name in arguments.tasks
+        for column in TASKS[name].columns
+        if column.name in columns
+    ]
+    for encoder in {column.encoder for column in used}:
         setup.digest(encoder)  # one that is not there is told of now, not by every fit
     for name in arguments.tasks:
         setup.files(name)  # made here, not by several processes at once
     studied = [name for name in STUDIED if name in arguments.tasks]
     study_seeds = arguments.study_seeds or arguments.seeds
-    studies = [StudyJob(task, own, study_seeds) for task in studied for own in arguments.studies]
+    studies = [
+        StudyJob(task, study, study_seeds) for task in studied for study in arguments.studies
+    ]
 
     def find() -> list[Job]:
         fits = pending(
@@ -70,8 +79,8 @@ def run(arguments: argparse.Namespace) -> bool:
             num_seeds=arguments.seeds,
             ahead=arguments.ahead,
         )
-        left = [job for own in studies for job in own.pending(setup)]
-        return in_order([FitJob(own) for own in fits], left, setup)
+        left = [job for study in studies for job in study.pending(setup)]
+        return in_order([FitJob(fit) for fit in fits], left, setup)
 
     limits = {"most": arguments.jobs, "threads": arguments.threads}
     return run_jobs(find, setup, seconds=60 * arguments.minutes, **limits)
@@ -81,10 +90,12 @@ def fit(arguments: argparse.Namespace) -> bool:
     """Do one fit."""
     from tasks.fits import do_fit  # with torch, which the others do without
 
-    own = Fit(arguments.task, arguments.column, arguments.trial, arguments.seed, arguments.tested)
-    record = do_fit(own, _setup(arguments))
+    chosen = Fit(
+        arguments.task, arguments.column, arguments.trial, arguments.seed, arguments.tested
+    )
+    record = do_fit(chosen, _setup(arguments))
     metric = record["metric"]
-    test = f", test {metric} {record['test'][metric]:.2f}" if own.tested else ""
+    test = f", test {metric} {record['test'][metric]:.2f}" if chosen.tested else ""
     print(f"dev {metric} {record['dev'][metric]:.2f}, epoch {record['best_epoch']}{test}")
     return True
 
@@ -165,47 +176,53 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--beside", type=int, default=1, help="fits at the same time, for the record")
     one.add_argument("--made-by", default="", help="the command of run, for the record")
 
-    own = verbs.add_parser("run", parents=[common], help="all fits, several at a time")
-    own.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    own.add_argument("--columns", nargs="+", choices=COLUMNS, help="all by default")
-    own.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
+    run_parser = verbs.add_parser("run", parents=[common], help="all fits, several at a time")
+    run_parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    run_parser.add_argument("--columns", nargs="+", choices=COLUMNS, help="all by default")
+    run_parser.add_argument("--studies", nargs="*", choices=STUDIES, default=[],
                      help=f"ablations of {' and '.join(STUDIED)} too")  # fmt: skip
-    own.add_argument("--study-seeds", type=_count, help="of each variant; else as many as --seeds")
-    own.add_argument("--trials", type=_count,
+    run_parser.add_argument(
+        "--study-seeds", type=_count, help="of each variant; else as many as --seeds"
+    )
+    run_parser.add_argument("--trials", type=_count,
                      help="settings to try, for each column; else the task's number")  # fmt: skip
-    own.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
-    own.add_argument("--ahead", action="store_true",
+    run_parser.add_argument("--seeds", type=_count, default=3, help="fits of the chosen setting")
+    run_parser.add_argument("--ahead", action="store_true",
                      help="begin seeds of the best setting so far")  # fmt: skip
-    own.add_argument("--jobs", type=_count, default=1, help="processes at a time")
-    own.add_argument("--threads", type=_count, default=1, help="of each process")
-    own.add_argument("--minutes", type=float, default=float("inf"), help="end after so long")
-    own.set_defaults(do=run, made_by="", beside=1)
+    run_parser.add_argument("--jobs", type=_count, default=1, help="processes at a time")
+    run_parser.add_argument("--threads", type=_count, default=1, help="of each process")
+    run_parser.add_argument("--minutes", type=float, default=float("inf"), help="end after so long")
+    run_parser.set_defaults(do=run, made_by="", beside=1)
 
-    own = verbs.add_parser("fit", parents=[one], help="one fit, as run does it")
-    own.add_argument("task", choices=TASKS)
-    own.add_argument("column", choices=COLUMNS)
-    own.add_argument("--trial", type=int, choices=range(MOST_TRIALS), default=0)
-    own.add_argument("--seed", type=int, default=0)
-    own.add_argument("--tested", action="store_true", help="score the test data too")
-    own.set_defaults(do=fit)
+    fit_parser = verbs.add_parser("fit", parents=[one], help="one fit, as run does it")
+    fit_parser.add_argument("task", choices=TASKS)
+    fit_parser.add_argument("column", choices=COLUMNS)
+    fit_parser.add_argument("--trial", type=int, choices=range(MOST_TRIALS), default=0)
+    fit_parser.add_argument("--seed", type=int, default=0)
+    fit_parser.add_argument("--tested", action="store_true", help="score the test data too")
+    fit_parser.set_defaults(do=fit)
 
-    own = verbs.add_parser("study", parents=[one], help="one ablation, as run does it")
-    own.add_argument("task", choices=STUDIED)
-    own.add_argument("study", choices=STUDIES)
-    own.add_argument("--seeds", type=_count, default=3, help="fits of each variant")
-    own.add_argument("--variant", type=int, help="one alone, by its number; no table is made")
-    own.set_defaults(do=study)
+    study_parser = verbs.add_parser("study", parents=[one], help="one ablation, as run does it")
+    study_parser.add_argument("task", choices=STUDIED)
+    study_parser.add_argument("study", choices=STUDIES)
+    study_parser.add_argument("--seeds", type=_count, default=3, help="fits of each variant")
+    study_parser.add_argument(
+        "--variant", type=int, help="one alone, by its number; no table is made"
+    )
+    study_parser.set_defaults(do=study)
 
     kept = argparse.ArgumentParser(add_help=False, parents=[work])
     kept.add_argument("--records", type=Path, default=RECORDS, help="all records, in one file")
 
-    own = verbs.add_parser("report", parents=[kept], help="the tables")
-    own.add_argument("--document", type=Path, default=DOCUMENT)
-    own.add_argument("--results", type=Path, default=RESULTS / "tasks.json")
-    own.set_defaults(do=report)
+    report_parser = verbs.add_parser("report", parents=[kept], help="the tables")
+    report_parser.add_argument("--document", type=Path, default=DOCUMENT)
+    report_parser.add_argument("--results", type=Path, default=RESULTS / "tasks.json")
+    report_parser.set_defaults(do=report)
 
-    own = verbs.add_parser("restore", parents=[kept], help="take up what has been run before")
-    own.set_defaults(do=restore)
+    restore_parser = verbs.add_parser(
+        "restore", parents=[kept], help="take up what has been run before"
+    )
+    restore_parser.set_defaults(do=restore)
     return parser
 
 

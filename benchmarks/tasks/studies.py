@@ -45,7 +45,7 @@ def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
 
     One of another recipe or another biLM is refused.
     """
-    path, table = (own(setup.work, task, study) for own in (setup_path, table_path))
+    path, table = (path_of(setup.work, task, study) for path_of in (setup_path, table_path))
     if not path.exists():
         return False
     check_made_with(setup, path, read_json(path), recipe=setup.study_recipe(task), encoder="elmo")
@@ -115,7 +115,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         "ELMo": without_absolute_paths(setup.elmo),
         "machine": machine_line(machine_facts(resolve_device(setup.device))),
     }
-    found = ablate(
+    study_result = ablate(
         session,
         setup.study_recipe(task),
         study,
@@ -124,7 +124,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         about=about,
         log=_log,
     )
-    write_study(found, setup.work / "ablations" / task, _log)
+    write_study(study_result, setup.work / "ablations" / task, _log)
 
 
 def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSession":
@@ -149,8 +149,8 @@ def _share_with_table(setup: Setup, task: str, variant: "Variant") -> None:
     if same is None:
         return
     folder = same.folder(setup.work)
-    for own in (folder, path.parent):
-        own.mkdir(parents=True, exist_ok=True)
+    for needed in (folder, path.parent):
+        needed.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):  # fitted apart from the table, or linked already
         path.symlink_to(os.path.relpath(folder, path.parent))
 

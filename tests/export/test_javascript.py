@@ -40,11 +40,11 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 
 def in_javascript(name: str, texts: list[str], folder: Path) -> list[list[str]]:
     """The tokens that node finds."""
-    program, given, found = folder / "tokens.mjs", folder / "given.json", folder / "found.json"
+    program, given, results = folder / "tokens.mjs", folder / "given.json", folder / "found.json"
     program.write_text(PROGRAM.replace("MODULE", json.dumps(EXAMPLE.as_uri())), "utf-8")
     given.write_text(json.dumps({"tokenizer": tokenizer_file(name), "texts": texts}), "ascii")
-    subprocess.run(["node", program, given, found], check=True, timeout=600)
-    tokens: list[list[str]] = json.loads(found.read_text("utf-8"))
+    subprocess.run(["node", program, given, results], check=True, timeout=600)
+    tokens: list[list[str]] = json.loads(results.read_text("utf-8"))
     return tokens
 
 

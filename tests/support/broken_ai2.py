@@ -181,9 +181,9 @@ FILES = [
         ("char_embed", "(260, 4)", "(261, 4)"),
     ),
     *(
-        Broken(f"{value} in {name}", partial(poisoned, name=name, value=value), ("NaN", said))
+        Broken(f"{value} in {name}", partial(poisoned, name=name, value=value), ("NaN", named))
         for value in (np.nan, np.inf, -np.inf)
-        for name, said in (("char_embed", "embedding"), (f"{CELL}1/LSTMCell/B", "lstm.1.bias"))
+        for name, named in (("char_embed", "embedding"), (f"{CELL}1/LSTMCell/B", "lstm.1.bias"))
     ),
     Broken("needless projection", needless_projection, ("W_P_0", "lstm.dim", "6")),
     Broken("needless token projection", needless_token_projection, ("CNN_proj", "15")),

@@ -242,10 +242,10 @@ NATIVE = [
         Broken(
             f"{name}: {text and text[:12]}",
             partial(content, name=name, text=text, kind="unicode"),
-            (name, said),
+            (name, expected),
         )
         for name in NUM_STRINGS
-        for text, said in (
+        for text, expected in (
             (None, ""),
             ("[", "JSON"),
             ("{}", "list"),
@@ -269,9 +269,9 @@ MANY_LANGS = [
         Broken(
             f"ELMoForManyLangs {section}.{key} {value}",
             partial(many_langs, edit=setting(section, key, value)),
-            ("cnn_tiny.json", said),
+            ("cnn_tiny.json", expected),
         )
-        for section, key, value, said in (
+        for section, key, value, expected in (
             ("encoder", "name", "lstm", "encoder.name"),
             ("encoder", "name", 3, "encoder.name"),
             ("encoder", "dim", "ten", "encoder.dim"),

@@ -52,8 +52,8 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
         for process in ranks:
             process.join(timeout=LONGEST)
         codes = [process.exitcode for process in ranks]
-        found = [stack.read_text() for stack in stacks if stack.exists()]
-    assert codes == [0] * num, f"exit codes {codes} at port {port}\n{''.join(found)}"
+        printed = [stack.read_text() for stack in stacks if stack.exists()]
+    assert codes == [0] * num, f"exit codes {codes} at port {port}\n{''.join(printed)}"
 
 
 def free_port() -> int:
@@ -111,7 +111,7 @@ def train_and_look_back(recipe: Path, settings: list[str], out: Path) -> None:
     leave = dist.destroy_process_group
 
     def checked() -> None:
-        left = [own for own in gc.get_objects() if isinstance(own, DistributedDataParallel)]
+        left = [item for item in gc.get_objects() if isinstance(item, DistributedDataParallel)]
         leave()
         assert not left, "the model holds the group of processes"
 

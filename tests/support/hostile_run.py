@@ -229,12 +229,12 @@ def opened_files(folder: Path) -> Iterator[Callable[[], list[str]]]:
             content = os.read(descriptor, 2**16)
         except BlockingIOError:
             return []
-        found = []
+        outcomes = []
         while content:
             *_, length = struct.unpack("iIII", content[:16])
-            found.append(os.fsdecode(content[16 : 16 + length].rstrip(b"\0")))
+            outcomes.append(os.fsdecode(content[16 : 16 + length].rstrip(b"\0")))
             content = content[16 + length :]
-        return [name for name in dict.fromkeys(found) if name]
+        return [name for name in dict.fromkeys(outcomes) if name]
 
     try:
         yield names

@@ -59,7 +59,7 @@ class TinyLm:
         forward = self._read(0, [["<S>", *s] for s in sentences], [[*s, "</S>"] for s in sentences])
         turned = [list(reversed(s)) for s in reversed(sentences)]
         backward = self._read(1, [["</S>", *s] for s in turned], [[*s, "<S>"] for s in turned])
-        return forward, [[*own[-2::-1], own[-1]] for own in reversed(backward)]
+        return forward, [[*row[-2::-1], row[-1]] for row in reversed(backward)]
 
     def _read(
         self, direction: int, inputs: list[list[str]], targets: list[list[str]]

@@ -78,8 +78,8 @@ def write_layers_study(work: Path, picture: str = "<svg/>") -> None:
     recipe = ROOT / "src" / "elmox" / "recipes" / "tasks" / "pos.toml"
     command = f"`elmox ablate pos layers --out /home/me/out --recipe {recipe}`"
     about = {"ELMo": "/home/me/models/x", "command": command}
-    found = Ablation("layers", "pos", "accuracy", 1, about, [row])
+    study = Ablation("layers", "pos", "accuracy", 1, about, [row])
     folder = work / "ablations" / "pos"
     folder.mkdir(parents=True)
-    (folder / "layers.json").write_text(json.dumps(found.to_dict()))
+    (folder / "layers.json").write_text(json.dumps(study.to_dict()))
     (folder / "layers.svg").write_text(picture)
