@@ -108,7 +108,7 @@ def test_installed_and_used_in_a_new_process(made: Made, site: Path, tmp_path: P
     np.testing.assert_array_equal(np.array(used["vectors"], np.float32), model.encode(SENTENCES))
     assert used["words"] == [word for word, _ in model.predict("the ___ .")]
     fitted = TaskPredictor.from_pretrained(made.fitted)
-    assert used["tags"] == list(fitted.predict([["Ada", "lived"]])[0].tags)
+    assert used["tags"] == fitted.predict([["Ada", "lived"]])[0].to_dict()["tags"]
     assert used["description"] == "installed model welsh-small"
     assert used["mixes"] == ["second"]
     assert used["imported"] == []  # the packages' code is not run

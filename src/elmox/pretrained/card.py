@@ -73,7 +73,7 @@ class Score:
 
 @dataclass(frozen=True)
 class CardText:
-    """What a card contains besides the facts of the model.
+    """The parts of a card that the model does not contain.
 
     Attributes:
         name: of the model.
