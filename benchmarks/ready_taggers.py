@@ -133,7 +133,8 @@ def fit_one(task: str, arguments: argparse.Namespace) -> None:
         dev[dtype] = score(stored / task, files.dev, arguments)
         if abs(dev[dtype][metric] - dev["float32"][metric]) <= SAME:
             break
-    facts = {
+    test = score(stored / task, files.test, arguments)
+    facts: dict[str, Any] = {
         "task": task,
         "metric": metric,
         "data": tagger.data,
@@ -141,7 +142,7 @@ def fit_one(task: str, arguments: argparse.Namespace) -> None:
         "dtype": dtype,
         "dev": dev[dtype],
         "dev_float32": dev["float32"],
-        "test": score(stored / task, files.test, arguments),
+        "test": test,
         "seeds": len(results.seeds),
         "settings": [*tagger.settings, *arguments.set],
         "seconds": round(results.best.seconds),
@@ -154,8 +155,8 @@ def fit_one(task: str, arguments: argparse.Namespace) -> None:
     (stored / task).rename(ready)
     size = sum(path.stat().st_size for path in ready.iterdir()) / 1e6
     print(
-        f"{task}: {dtype}, dev {metric} {facts['dev'][metric]:.2f} (float32 "
-        f"{dev['float32'][metric]:.2f}), test {facts['test'][metric]:.2f}, {size:.1f} MB, "
+        f"{task}: {dtype}, dev {metric} {dev[dtype][metric]:.2f} (float32 "
+        f"{dev['float32'][metric]:.2f}), test {test[metric]:.2f}, {size:.1f} MB, "
         f"{time.monotonic() - began:.0f} s",
         flush=True,
     )

@@ -14,11 +14,11 @@ import importlib.util
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
 
-from elmox import __version__
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
@@ -56,6 +56,11 @@ class PackageFacts:
     softmax: str | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+
+
+def elmox_version() -> str:
+    """Return the version of elmox, whose module also has the names of the layers above this one."""
+    return str(import_module("elmox").__version__)
 
 
 def is_model_name(name: str) -> bool:
@@ -180,13 +185,13 @@ def _read_facts(folder: Path) -> PackageFacts:
     number = values.get("format")
     if number != PACKAGE_FORMAT or number is True:
         raise ElmoxError(
-            f"{path} has format {number!r}, this elmox ({__version__}) reads {PACKAGE_FORMAT}: "
+            f"{path} has format {number!r}, this elmox ({elmox_version()}) reads {PACKAGE_FORMAT}: "
             "upgrade elmox"
         )
     facts = validated(PackageFacts, values, str(path))
-    if _release(facts.requires) > _release(__version__):
+    if _release(facts.requires) > _release(elmox_version()):
         raise ElmoxError(
-            f"{facts.name} needs elmox {facts.requires} or newer, this is {__version__}: upgrade "
+            f"{facts.name} needs elmox {facts.requires} or newer, this is {elmox_version()}: upgrade "
             "elmox, or install an older version of the model's package"
         )
     return facts

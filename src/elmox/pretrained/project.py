@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from elmox import __version__
 from elmox.config import BUNDLED
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
@@ -37,6 +36,7 @@ from elmox.pretrained.packages import (
     SOFTMAXES,
     PackageFacts,
     distribution_of,
+    elmox_version,
     is_model_name,
 )
 
@@ -146,7 +146,7 @@ def write_projects(folder: Path, out: Path, options: ProjectOptions) -> list[Pat
             PACKAGE_FORMAT,
             name,
             part,
-            __version__,  # older ones may not read everything that this one writes
+            elmox_version(),  # older ones may not read everything that this one writes
             digest,
             eight_bit=part == "softmax" and eight_bit,
             softmax=distribution_of(f"{name}-softmax") if has_softmax else None,
@@ -207,7 +207,7 @@ def _write_project(new: Path, folder: Path, facts: PackageFacts, options: Projec
     (files.parent / "__init__.py").write_text(f'"""Files of {facts.name}, a model for elmox."""\n')
     kind = "An ELMo biLM" if is_model else "The softmax of an ELMo biLM"
     description = f"{kind} for elmox: {facts.name}"
-    elmox = f"elmox>={__version__}"
+    elmox = f"elmox>={elmox_version()}"
     model = f"{distribution_of(facts.name)}=={options.version}"
     values: dict[str, object] = {
         "distribution": distribution,
