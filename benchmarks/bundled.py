@@ -1,4 +1,4 @@
-"""What a model loses when it is stored in float16 and when it runs in int8, and how fast it loads.
+"""Loss of quality from storage in float16 and inference in int8, and the time to load a model.
 
 FULL is a model in float32 as its training run left it, STORED the same model as it is shipped. On a
 running text, read line by line as `elmox eval` reads it:
@@ -6,12 +6,12 @@ running text, read line by line as `elmox eval` reads it:
 - vectors: how far each token's vector moves, |stored - full| / |full|, in every layer; all tokens
   of the first sentences;
 - perplexity by the full softmax, state carried, of the whole text;
-- int8: the stored model with 8-bit products beside the stored model in float32, the cosine of
+- int8: the stored model with 8-bit products next to the stored model in float32, the cosine of
   every layer and the perplexity. The probe of parts of speech is `elmox probe pos`;
-- loading: seconds from a running torch to a model, in processes of their own, files in the cache;
+- loading: seconds from a running torch to a model, in fresh processes, files in the cache;
 - files: their sizes, and deflated as in a wheel.
 
-The three evaluations take most of the time; `--words` makes do with the beginning of the text.
+The three evaluations take most of the time; `--words` limits them to the beginning of the text.
 
     python benchmarks/bundled.py runs/english-small/best                  # and the bundled model
     python benchmarks/bundled.py runs/mine/best my-model --text text.txt --tokenized
@@ -91,7 +91,7 @@ def layers_of(elmo: Elmo, sentences: Sentences) -> NDArray[np.float32]:
 
 
 def moved(full: NDArray[np.float32], stored: NDArray[np.float32]) -> dict[str, Any]:
-    """How far vectors (L+1, N, D) move: layer by layer, and by each token's worst layer."""
+    """Relative change of vectors (L+1, N, D) in each layer and in the worst layer of each token."""
     change = np.linalg.norm(stored - full, axis=-1) / np.linalg.norm(full, axis=-1)  # (L+1, N)
     rows = {f"layer {number}": values for number, values in enumerate(change)}
     rows["the worst layer of each token"] = change.max(0)
@@ -113,7 +113,7 @@ def cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> list[float]:
 
 
 def load_times(model: Path, repeats: int) -> dict[str, float]:
-    """Medians over processes of their own; the first one fills the file cache and is left out."""
+    """Medians over fresh processes; the first one fills the file cache and is omitted."""
     runs = []
     for _ in range(repeats + 1):
         command = [sys.executable, "-c", LOAD, str(model)]
@@ -131,7 +131,7 @@ def file_sizes(model: Path) -> dict[str, dict[str, int]]:
 
 
 def measure(full: Path, stored: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Everything, as JSON has it."""
+    """All figures, for JSON."""
     whole = Elmo.from_pretrained(full, device="cpu")
     half = Elmo.from_pretrained(stored, device="cpu")
     text = list(read_sentences(arguments.text, arguments.tokenized, half))
@@ -153,7 +153,7 @@ def measure(full: Path, stored: Path, arguments: argparse.Namespace) -> dict[str
 
 
 def verdict(results: dict[str, Any]) -> list[Limit]:
-    """What the shipped model must hold, and whether it does."""
+    """Limits for the shipped model, and whether they hold."""
     worst = results["vectors"]["change"]["the worst layer of each token"]
     perplexity = {
         name: evaluation["perplexity"] for name, evaluation in results["perplexity"].items()
@@ -173,7 +173,7 @@ def verdict(results: dict[str, Any]) -> list[Limit]:
         Limit("int8: mean cosine with float32, lowest layer", cosine, f"{cosine:.5f}", ">= 0.99",
               cosine >= 0.99),
         Limit("int8: change of perplexity", int8, f"{int8:+.3f}%", "< 2%", abs(int8) < 2),
-        Limit("seconds to load, beside torch", load, f"{load:.2f}", "< 1", load < 1),
+        Limit("seconds to load, without torch", load, f"{load:.2f}", "< 1", load < 1),
         Limit("MB in a wheel", size / MB, f"{size / MB:.1f}", "< 60", size < 60 * MB),
     ]  # fmt: skip
 
@@ -211,7 +211,7 @@ def report(facts: dict[str, Any], results: dict[str, Any], limits: list[Limit]) 
     head = ["", "perplexity", "forward", "backward", "bits per character", "tokens", "unknown"]
     lines += table("Perplexity", head, rows)
     rows = [[f"layer {n}", f"{mean:.5f}"] for n, mean in enumerate(results["int8"]["cosine"])]
-    lines += table("int8 beside float32, both of the stored weights", ["", "mean cosine"], rows)
+    lines += table("int8 and float32, both from the stored weights", ["", "mean cosine"], rows)
     rows = [[name.replace("_", " "), f"{s:.2f}"] for name, s in results["loading"].items()]
     lines += table("Loading, in a fresh process", ["", "seconds"], rows)
     rows = [

@@ -100,7 +100,7 @@ class Scenario:
 
 @dataclass
 class Count:
-    """What came of a scenario."""
+    """Outcome of a scenario."""
 
     points: int = 0
     complete: int = 0  # refused by the rerun, because everything was there
@@ -190,7 +190,7 @@ def make_inputs(folder: Path) -> None:
 def run(
     inputs: Path, work: Path, words: str, number: int | None = None, exchange: bool = True
 ) -> tuple[int, str]:
-    """`elmox WORDS` in a forked process; its exit code, negative for a signal, and what it said.
+    """`elmox WORDS` in a forked process; its exit code, negative for a signal, and its output.
 
     Args:
         inputs, work: the folders.
@@ -198,7 +198,7 @@ def run(
         number: kill it before that operation; 0 to list them in `journal` next to the work folder.
         exchange: whether two names can be exchanged.
     """
-    output = work.with_name("said")
+    output = work.with_name("output")
     pid = os.fork()
     if pid == 0:
         try:
@@ -262,7 +262,7 @@ def tree(folder: Path) -> Tree:
 
 
 def part_of(whole: Tree, names: Sequence[str]) -> Tree:
-    """What is under some names, and in folders of those names."""
+    """Return the entries of some names and of folders of those names."""
     return {
         path: content
         for path, content in whole.items()
@@ -323,7 +323,7 @@ def _restore(start: Path, work: Path) -> None:
 
 
 def _see_readers(scenario: Scenario, inputs: Path, work: Path, old: Tree, new: Tree) -> str | None:
-    """What is wrong with what readers see after a kill."""
+    """Describe the fault in the files that readers see after a kill, if any."""
     from elmox.io.files import is_unfinished
     from elmox.io.temporary import hidden_copy
 
@@ -345,7 +345,7 @@ def _see_readers(scenario: Scenario, inputs: Path, work: Path, old: Tree, new: T
 
 
 def _rerun(scenario: Scenario, inputs: Path, work: Path, new: Tree, result: Count) -> str | None:
-    """What is wrong with the result of the same command."""
+    """Describe the fault in the result of the same command, if any."""
     killed = tree(work)
     state = work.with_name("killed")
     shutil.copytree(work, state, symlinks=True)
@@ -384,7 +384,7 @@ def table(counts: dict[str, Count], seconds: float) -> str:
         "A point is bad if readers see anything but the old output, the new one or a clear error, "
         "if the rerun fails, or if it leaves any other byte or file than an undisturbed run. "
         "Not compared: `seconds` and `tokens_per_second` in JSON, and `.launch`. "
-        "Refused: the output had its name already and was whole, so the rerun said that it exists. "
+        "Refused: the output was complete, so the rerun reported that it exists. "
         f"Made by `python benchmarks/kill_points.py` in {seconds / 60:.0f} minutes.",
         "",
         "| command | points | refused | bad |",
@@ -421,7 +421,7 @@ def start_again_with_library(folder: Path) -> int:
 
 
 def import_all() -> None:
-    """What the commands need, so that forked processes have it at once. Nothing is computed."""
+    """Import what the commands need, so that forked processes start fast. Nothing is computed."""
     for name in IMPORTED:
         with suppress(ImportError):
             import_module(name)

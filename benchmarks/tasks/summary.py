@@ -1,4 +1,4 @@
-"""What all fits of the table came to, read from their results: means, differences, intervals."""
+"""Means, differences and intervals over all fits of the table."""
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +22,12 @@ WITHOUT, BARE, MIX, ORIGINAL = "none", "layer0", "mix", "original"
 OTHERS = ("minilm-mix", "minilm-top")
 
 _KEPT = ("seed", "trial", "settings", "dev", "test", "best_epoch", "epochs", "seconds", "host_mb",
-         "gpu_mb", "beside", "encoder", "command")  # fmt: skip
+         "gpu_mb", "parallel_fits", "encoder", "command")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A task in a column: what was tried, and the seeds of what was chosen."""
+    """A task in a column: the trials, and the seeds of the chosen one."""
 
     trials: list[dict[str, Any]]
     seeds: list[dict[str, Any]]
@@ -44,21 +44,21 @@ class Cell:
 
     @property
     def scores(self) -> list[float]:
-        """On the test data, seed by seed."""
+        """Test scores by seed."""
         return [float(seed["test"][seed["metric"]]) for seed in self.seeds]
 
     @property
     def mean(self) -> float | None:
-        """Of the scores."""
+        """Mean of the test scores."""
         return statistics.fmean(self.scores) if self.seeds else None
 
     @property
     def deviation(self) -> float:
-        """Of the scores."""
+        """Standard deviation of the test scores."""
         return statistics.stdev(self.scores) if len(self.seeds) > 1 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines; without the counts of examples."""
+        """Values for JSON, without the counts of examples."""
         return {
             "mean": self.mean,
             "deviation": self.deviation if self.seeds else None,
@@ -74,7 +74,7 @@ class Compared:
     Attributes:
         plan: the task.
         cells: by the names of columns.
-        differences: the mix's score less that of another column, by its name.
+        differences: the mix's score minus that of another column, by its name.
     """
 
     plan: TaskPlan
@@ -82,32 +82,34 @@ class Compared:
     differences: dict[str, Interval]
 
     def mean(self, column: str) -> float | None:
-        """Of the test scores."""
+        """Mean test score of a column."""
         return self.cells[column].mean
 
     @property
     def reduction(self) -> float | None:
-        """Errors that the mix takes away from the model without ELMo, in percent of them."""
+        """Relative error reduction by the mix, in percent."""
         return self.reduction_by(MIX)
 
     def reduction_by(self, column: str) -> float | None:
-        """The same for another column."""
+        """Relative error reduction by a column, in percent."""
         before, after = self.mean(WITHOUT), self.mean(column)
         return None if before is None or after is None else error_reduction(before, after)
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Values for JSON."""
         return {
             "data": self.plan.data,
             "metric": self.plan.metric,
             "columns": {name: cell.to_dict() for name, cell in self.cells.items()},
             "error_reduction": self.reduction,
-            "mix_less": {name: asdict(difference) for name, difference in self.differences.items()},
+            "mix_minus": {
+                name: asdict(difference) for name, difference in self.differences.items()
+            },
         }
 
 
 def error_reduction(before: float, after: float) -> float:
-    """Percent of the errors that are gone."""
+    """Return the relative reduction of the error in percent."""
     return 100 * (after - before) / (100 - before) if before < 100 else 0.0
 
 
@@ -119,7 +121,7 @@ def read_all(work: Path) -> list[Compared]:
 
 
 def _read_task(work: Path, plan: TaskPlan) -> Compared:
-    """All that there is of a task."""
+    """Read all columns of a task."""
     cells = {
         column.name: _read_cell(work / "results" / plan.name / column.name)
         for column in plan.columns
@@ -127,8 +129,8 @@ def _read_task(work: Path, plan: TaskPlan) -> Compared:
     for record in (record_of_cell for cell in cells.values() for record_of_cell in cell.records):
         if record["settings"] != list(plan.trials[record["trial"]]):
             raise ElmoxError(
-                f"{work}: trial {record['trial']} of {plan.name} was of other settings: go on with "
-                "those, or take another --work"
+                f"{work}: trial {record['trial']} of {plan.name} had other settings: continue with "
+                "those, or use another --work"
             )
     others = [name for name, cell in cells.items() if name != MIX and cell.seeds]
     differences: dict[str, Interval] = {}
@@ -140,7 +142,7 @@ def _read_task(work: Path, plan: TaskPlan) -> Compared:
 
 
 def read_studies(work: Path) -> list[Ablation]:
-    """The ablations and curves that there are."""
+    """Read all finished ablations and curves."""
     paths = _study_files(work, table_path)
     return [validated(Ablation, read_json(path), str(path)) for path in paths]
 
@@ -159,7 +161,7 @@ def paper_reduction() -> tuple[float, int]:
 
 
 def _read_cell(folder: Path) -> Cell:
-    """Trials and, of the seeds, those of the chosen one: others are left of an earlier choice."""
+    """Read the trials and the seeds of the chosen one; other seeds stem from an earlier choice."""
     trials, seeds = (
         sorted((read_json(path) for path in folder.glob(f"{kind}-*.json")), key=itemgetter(kind))
         for kind in ("trial", "seed")
@@ -169,7 +171,7 @@ def _read_cell(folder: Path) -> Cell:
 
 
 def _uses(work: Path, compared: Sequence[Compared]) -> Iterator[Use]:
-    """Whose layers all results are of."""
+    """Yield the encoders of all results."""
     for task in compared:
         for name, cell in task.cells.items():
             for record in cell.records:

@@ -70,7 +70,7 @@ def imported(*arguments: str) -> set[str]:
         ("-m", "elmox", "bench", "train", "--help"),
     ],
 )
-def test_what_needs_no_torch_does_not_wait_for_it(arguments: tuple[str, ...]) -> None:
+def test_light_commands_do_not_import_torch(arguments: tuple[str, ...]) -> None:
     modules = imported(*arguments)
     assert "elmox" in modules
     assert not modules & {"torch", "numpy", "h5py", "huggingface_hub", "pyarrow"}
@@ -330,6 +330,6 @@ def test_interrupted(weights: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    # Nobody has the same stdin twice: it cannot go on.
+    # stdin cannot be read twice, so the run cannot continue.
     assert (out, err) == (b"", b"elmox: interrupted\n")
     assert not (tmp_path / "out.hdf5").exists()

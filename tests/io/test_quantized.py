@@ -40,7 +40,7 @@ def test_every_value_is_within_half_a_step_or_clipped_for_a_smaller_error(
     assert (errors.square().sum(1) <= plain.square().sum(1) + slack).all()
 
 
-def test_what_was_restored_gives_the_same_integers_again() -> None:
+def test_restored_matrices_give_the_same_integers_again() -> None:
     matrix = torch.randn(64, 512, generator=torch.Generator().manual_seed(0))
     matrix[0, 3] = 40.0  # an outlier, which is worth clipping or not
     matrix[1] = 0.0

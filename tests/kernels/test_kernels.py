@@ -200,7 +200,7 @@ def test_character_cnn_by_table(
 
 
 def test_paths_say_what_runs_and_why() -> None:
-    """What `elmox info` shows agrees with what is chosen."""
+    """`elmox info` shows the paths that are chosen."""
     weights = random_layer(LstmConfig(8, 4), 0, torch.float32).weights()
     chosen = paths(weights, torch.device("cpu"))
     inference = dict(part.split(": ", 1) for part in chosen["inference"].split("; "))

@@ -58,7 +58,7 @@ def test_waiting_jobs_share_a_batch_up_to_the_budget() -> None:
 
 
 def test_a_job_beyond_the_budget_is_a_batch_of_its_own() -> None:
-    """It is computed, and takes nobody with it."""
+    """It is computed alone."""
 
     async def test(batcher: Batcher, batches: list[Batch]) -> None:
         double = Doubled()

@@ -93,7 +93,7 @@ def test_concurrent_requests_share_batches(server: HttpServer, elmo: Elmo) -> No
 
 
 def test_the_openai_client(url: str, elmo: Elmo) -> None:
-    """The official client, which asks for base64 unless told otherwise."""
+    """The official client, which requests base64 by default."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="unused", timeout=PATIENCE)
     expected = elmo.encode(["The cat sat.", "A dog."])
     for encoding in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
@@ -244,7 +244,7 @@ def test_tag(url: str, tagger: Path) -> None:
 
 
 def test_info_and_pages(url: str) -> None:
-    """What is loaded; pages that load nothing from other servers."""
+    """The loaded models; pages that load nothing from other servers."""
     info = httpx.get(f"{url}/v1/info").json()
     assert set(info["models"]) == {"english-small", "other"}
     assert info["models"]["other"]["num_layers"] == 3
@@ -252,7 +252,7 @@ def test_info_and_pages(url: str) -> None:
     assert info["taggers"] == {"ner": {"task": "ner"}}
     assert info["limits"]["max_inputs"] == 50
     for path in ("/", "/docs"):
-        page = httpx.get(f"{url}{path}")
+        page = httpx.get(f"{url}{path}", follow_redirects=True)
         assert page.headers["content-type"].startswith("text/html")
         assert not re.search(r"(src|href)=['\"]?https?:", page.text)
 

@@ -57,19 +57,19 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
 
 
 def free_port() -> int:
-    """A port that nobody takes before the ranks do.
+    """A port that stays free until the ranks take it.
 
     The system gives out those from 32768 on, to every connection that is made meanwhile.
     """
     for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
         with socket.socket() as free:
-            if free.connect_ex(("127.0.0.1", port)):  # nobody listens there
+            if free.connect_ex(("127.0.0.1", port)):  # nothing listens there
                 return port
     raise RuntimeError("no free port among 100 between 20000 and 32000")
 
 
 def rank_environment(rank: int, num: int, port: int) -> dict[str, str]:
-    """What torchrun tells a process."""
+    """Environment that torchrun sets for a process."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -89,14 +89,14 @@ def _be_rank(
     function: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
-    # Says where it stands, should it wait for ever.
+    # Prints the stack of a process that hangs.
     faulthandler.dump_traceback_later(0.9 * LONGEST, file=stack.open("w"))
     os.environ.update(rank_environment(rank, num, port))
     function(*arguments)
 
 
 def train_on_cpu(recipe: Path, settings: list[str], out: Path, resume: bool = False) -> None:
-    """What `elmox train` does."""
+    """Train as `elmox train` does."""
     from elmox.training.loop import train
     from elmox.training.recipe import read_recipe
 

@@ -36,14 +36,14 @@ from elmox.errors import ElmoxError
 SECRET = b"SECRETS of another file. "  # the content of the bait
 LONGEST = 10.0
 MOST_BYTES = 2**28
-ADDRESS_BYTES = 2**31  # that may be asked for, beyond those of a process that has imported torch
+ADDRESS_BYTES = 2**31  # that may be allocated, beyond those of a process that has imported torch
 VERBS = ("load", "info", "convert")
 BAD = ("traceback", "crash", "hang", "memory", "outside")
 
 
 @dataclass
 class Outcome:
-    """What became of a checkpoint.
+    """Outcome of loading a checkpoint.
 
     Attributes:
         verbs: the outcome of each verb.

@@ -44,7 +44,7 @@ class TinyLm:
         return np.asarray(shifted - np.log(np.exp(shifted).sum()))
 
     def log_prob(self, hidden: oracle.Array, word: str) -> float:
-        """Of one word, or of <UNK>."""
+        """Log probability of a word, or of <UNK> for an unknown one."""
         known = WORDS.index(word if word in WORDS else "<UNK>")
         return float(self.log_probs(hidden)[known])
 
@@ -103,7 +103,7 @@ def tiny_lm(folder: Path, seed: int = 0) -> TinyLm:
 
 
 def forward_only(elmo: Elmo) -> Elmo:
-    """The forward half of a biLM as a model of its own."""
+    """The forward half of a biLM as a separate model."""
     checkpoint = elmo.checkpoint()
     config = replace(checkpoint.config, lstm=replace(checkpoint.config.lstm, bidirectional=False))
     tensors = {

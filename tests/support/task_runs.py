@@ -54,7 +54,7 @@ def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) 
 
 
 def call(folder: Path, *arguments: object) -> str:
-    """`run.py ARGUMENTS` from a folder of its own; what it says."""
+    """Run `run.py ARGUMENTS` in an empty folder and return its output."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "tasks" / "run.py"), *map(str, arguments)],
         cwd=folder,
@@ -68,7 +68,7 @@ def call(folder: Path, *arguments: object) -> str:
 
 
 def write_layers_study(work: Path, picture: str = "<svg/>") -> None:
-    """A study of parts of speech as if it had been made, in somebody's own folders."""
+    """A study of parts of speech as if it had been made, in a user's folders."""
     from elmox.tasks.fit.ablation import Ablation, LearnedMix, Row, Variant
     from elmox.tasks.fit.results import Results, SeedResult
 

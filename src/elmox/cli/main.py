@@ -19,9 +19,11 @@ from elmox.cli import (
     card,
     convert,
     embed,
+    explore,
     export,
     finetune,
     fit,
+    index,
     info,
     neighbors,
     package,
@@ -30,6 +32,7 @@ from elmox.cli import (
     prepare,
     probe,
     score,
+    search,
     serve,
     tag,
     train,
@@ -42,6 +45,7 @@ from elmox.errors import ElmoxError
 
 VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
     "Vectors": {"embed": embed.command, "neighbors": neighbors.command},
+    "Search by sense": {"index": index.command, "search": search.command},
     "Language model": {
         "predict": predict.command,
         "score": score.command,
@@ -61,7 +65,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "card": card.command,
         "package": package.command,
     },
-    "Service": {"serve": serve.command},
+    "Service": {"serve": serve.command, "explore": explore.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 

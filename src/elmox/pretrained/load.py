@@ -32,6 +32,7 @@ from elmox.pretrained.packages import (
     softmax_of,
 )
 from elmox.pretrained.recognize import read_legacy
+from elmox.pretrained.tf1 import find_index
 
 
 class ModelFiles(TypedDict, total=False):
@@ -68,8 +69,8 @@ class ModelReference:
     ) -> "ModelReference":
         """Return the reference of a model that `load_checkpoint` has just loaded."""
         name = BUNDLED if path is None else str(path)
-        if path is not None and Path(path).exists():
-            name = os.path.abspath(path)
+        if path is not None and _local(path).exists():
+            name = os.path.abspath(_local(path))
         return cls(
             name,
             _absolute(completing.get("options")),
@@ -90,8 +91,8 @@ def load_checkpoint(
     """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
 
     Args:
-        path: a directory, an .hdf5, .zip or .tar.gz file, the name of an installed model, or a hub
-            id (`owner/name`); None or `english-small` for the model that comes with elmox.
+        path: a directory, an .hdf5, .zip, .tar.gz or .index file, the name of an installed model,
+            or a hub id (`owner/name`); None or `english-small` for the model that comes with elmox.
         revision: branch, tag or commit of a hub id.
         token: access token for a hub id; True for the stored one.
         **completing: files that complete a legacy model.
@@ -127,7 +128,7 @@ def find_model(path: str | Path | None, revision: str | None = None, token: Toke
     A string is a hub id only if nothing local can be meant by it; see `is_hub_id`.
     """
     name = BUNDLED if path is None else path
-    local = Path(name)
+    local = _local(name)
     installed = None
     if path is None or (isinstance(name, str) and is_model_name(name) and not local.exists()):
         installed = installed_model(str(name))
@@ -173,6 +174,12 @@ def _with_package(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     if located is None:
         return checkpoint
     return replace(checkpoint, softmax=stored_softmax(*located))
+
+
+def _local(path: str | Path) -> Path:
+    """Return a local path; of a TensorFlow checkpoint named without an end, its index."""
+    local = Path(path)
+    return local if local.exists() else find_index(local) or local
 
 
 def _with_softmax(checkpoint: Checkpoint, paths: dict[str, Path]) -> Checkpoint:

@@ -74,6 +74,10 @@ def read_directory(folder: Path) -> Checkpoint:
             f"{folder}/{CONFIG_FILE} is not an ELMo model's: its model_type is {shortened(kind)}, "
             f"expected {MODEL_TYPE!r}"
         )
+    if "format" not in settings and "transformers_version" in settings:
+        raise ElmoxError(
+            f"{folder} was saved by transformers: load it with elmox.integrations.transformers"
+        )
     eight_bit = _parts_in_eight_bits(settings, folder)
     config = config_from_dict(settings, f"{folder}/{CONFIG_FILE}")
     char_cnn, words = config.char_cnn, config.words

@@ -191,8 +191,8 @@ def _read_facts(folder: Path) -> PackageFacts:
     facts = validated(PackageFacts, values, str(path))
     if _release(facts.requires) > _release(elmox_version()):
         raise ElmoxError(
-            f"{facts.name} needs elmox {facts.requires} or newer, this is {elmox_version()}: upgrade "
-            "elmox, or install an older version of the model's package"
+            f"{facts.name} needs elmox {facts.requires} or newer, this is {elmox_version()}: "
+            "upgrade elmox, or install an older version of the model's package"
         )
     return facts
 

@@ -34,7 +34,7 @@ def write_records(work: Path, **contents: object) -> Path:
 
 
 def members(path: Path) -> dict[str, str]:
-    """What an archive holds."""
+    """The files of an archive and their contents."""
     with tarfile.open(path, "r:xz") as tar:
         files = {member.name: tar.extractfile(member) for member in tar}
         return {name: file.read().decode() for name, file in files.items() if file}
@@ -147,7 +147,7 @@ def test_no_absolute_path_is_kept(value: object, kept: object, tmp_path: Path) -
     }
 
 
-def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     from tasks.archive import keep, restore
 
     path = write_records(tmp_path / "work", dev=1)
@@ -173,8 +173,8 @@ def test_no_record_is_lost_by_a_report(tmp_path: Path) -> None:
         check_nothing_is_lost(tmp_path / "work", kept)
 
 
-def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> None:
-    """Whoever changes how it is made makes it again."""
+def test_the_page_of_results_follows_from_the_kept_records(tmp_path: Path) -> None:
+    """Regenerate the page after a change of the script."""
     call(tmp_path, "restore", "--work=work")
     call(tmp_path, "report", "--work=work", "--document=results.md", "--results=tasks.json",
          "--records=tasks.tar.xz")  # fmt: skip
@@ -205,7 +205,7 @@ def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> Non
         (entry("results/ner/mix/seed-0.json", tarfile.LNKTYPE, RECORD), "a folder, link"),
     ],
 )
-def test_what_no_report_keeps_is_refused(
+def test_foreign_members_are_refused(
     member: tarfile.TarInfo, description: str, tmp_path: Path
 ) -> None:
     from tasks.archive import restore

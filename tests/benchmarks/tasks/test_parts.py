@@ -112,7 +112,7 @@ def test_counts_of_roles_and_entities() -> None:
     first, second, third = (Mention(i, i + 1) for i in range(3))
     document = Document((("a", "b", "c"),), ((first, second, third),))
     (counts,) = counts_of(find_task("coref"), [document], [((first, second),)])
-    assert counts[:4] == [1, 1, 1, 2]  # MUC: one link, of one said and two in the key
+    assert counts[:4] == [1, 1, 1, 2]  # MUC: one correct link of one predicted and two gold
 
 
 def _pack(path: Path, files: dict[str, str]) -> None:
@@ -292,7 +292,7 @@ def test_the_encoder_gives_what_bert_gave(minilm: Path) -> None:
 
 
 def test_digest_of_another_minilm(minilm: Path, tmp_path: Path) -> None:
-    """What a fit on its layers notes is what results are compared by."""
+    """A fit on its layers records this digest, by which results are compared."""
     from tasks.records import Setup
 
     here = Setup(tmp_path, minilm=minilm).digest("minilm")
@@ -362,5 +362,5 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
 
 
 def test_no_minilm(tmp_path: Path) -> None:
-    with pytest.raises(ElmoxError, match="is no MiniLM: give the model folder"):
+    with pytest.raises(ElmoxError, match="is not MiniLM: give the model folder"):
         open_minilm(tmp_path)

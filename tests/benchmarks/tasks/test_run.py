@@ -59,7 +59,7 @@ def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> No
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert [cells[place].split()[0] for place in (3, 5)] == [f"{mean:.2f}" for mean in means]
     assert [cells[place] for place in (4, 8)] == ["not yet run"] * 2  # layer 0
-    gain = stored["mix_less"]["none"]
+    gain = stored["mix_minus"]["none"]
     assert gain["estimate"] == pytest.approx(means[1] - means[0])
     assert gain["low"] <= gain["estimate"] <= gain["high"]
     assert cells[7] == "{estimate:+.2f} [{low:+.2f}, {high:+.2f}]".format(**gain)
@@ -77,16 +77,16 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
         do_all(other, ["none"], num_trials=1, num_seeds=1)
 
 
-def test_what_is_fitted_again_is_measured_again(setup: "Setup") -> None:
+def test_a_repeated_fit_is_measured_again(setup: "Setup") -> None:
     """The chosen trial is seed 0, with what it took; of a record alone it is another fit."""
     from tasks.fits import do_fit
     from tasks.records import Fit
 
     trial, seed = Fit("ner", "none", 0), Fit("ner", "none", 0, tested=True)
-    do_fit(trial, replace(setup, beside=7))
-    assert do_fit(seed, setup)["beside"] == 7
+    do_fit(trial, replace(setup, parallel_fits=7))
+    assert do_fit(seed, setup)["parallel_fits"] == 7
     shutil.rmtree(trial.folder(setup.work))
-    assert do_fit(seed, setup)["beside"] == 1
+    assert do_fit(seed, setup)["parallel_fits"] == 1
 
 
 def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
@@ -190,7 +190,7 @@ def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) 
     record |= {"trial": 1, "dev": {**record["dev"], record["metric"]: 100.0}}
     files, other = (tmp_path / "results.md", tmp_path / "tasks.json"), Fit("ner", "none", 1)
     other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(ElmoxError, match="trial 1 of ner was of other settings"):
+    with pytest.raises(ElmoxError, match="trial 1 of ner had other settings"):
         write_report(setup.work, *files)
     record["settings"] = TASKS["ner"].trials[1]
     other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
@@ -246,7 +246,7 @@ def test_a_model_that_is_not_there(columns: list[str], message: str, setup: "Set
     assert not setup.work.exists()  # nothing has been begun
 
 
-def test_a_killed_run_leaves_nobody_behind_and_goes_on(
+def test_a_killed_run_leaves_no_process_and_continues(
     setup: "Setup", capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tasks.fits import do_fit
@@ -273,7 +273,7 @@ def test_a_killed_run_leaves_nobody_behind_and_goes_on(
 
 @dataclass(frozen=True)
 class Sleep:
-    """A job that notes its name, waits, and ends as it is told."""
+    """A job that notes its name, waits, and ends with a given code."""
 
     name: str
     notes: Path
@@ -309,7 +309,7 @@ def test_jobs_begin_in_their_order(setup: "Setup", tmp_path: Path) -> None:
     assert notes.read_text().split() == ["b", "c", "a"]
 
 
-def test_what_takes_longest_comes_first(tmp_path: Path) -> None:
+def test_the_longest_job_comes_first(tmp_path: Path) -> None:
     from tasks.jobs import FitJob, StudyJob, in_order
     from tasks.records import Fit, Setup
 
@@ -341,7 +341,7 @@ def test_studies_wait_for_what_the_table_fits_too(tmp_path: Path) -> None:
     assert {job.name for job in in_order(fits[1:], studies, setup)} >= {"srl-study-layers-0"}
 
 
-def test_what_is_the_same_in_two_studies_is_fitted_once(tmp_path: Path) -> None:
+def test_a_fit_shared_by_two_studies_is_made_once(tmp_path: Path) -> None:
     from tasks.jobs import StudyJob, in_order
     from tasks.records import Setup
 
@@ -376,7 +376,7 @@ def test_when_the_time_is_over(setup: "Setup", tmp_path: Path) -> None:
     jobs = [Sleep(name, notes, 60) for name in "abc"]
     began = time.monotonic()
     assert run_sleeps(jobs, setup, most=2, seconds=1)
-    assert time.monotonic() - began < 30  # nobody waits for a job of a minute
+    assert time.monotonic() - began < 30  # the jobs take a minute and are ended
 
 
 def test_recipes_are_among_what_is_tried() -> None:
@@ -398,11 +398,11 @@ def test_recipes_are_among_what_is_tried() -> None:
         assert 2 <= task.tried <= len(task.trials)
 
 
-def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:
+def test_missing_data(setup: "Setup", tmp_path: Path) -> None:
     from tasks.fits import do_fit
     from tasks.records import Fit
 
-    with pytest.raises(ElmoxError, match="is no folder: say with --data"):
+    with pytest.raises(ElmoxError, match="is not a folder: give the folder of"):
         do_fit(Fit("ner", "none", 0), replace(setup, data=tmp_path / "nowhere"))
     with pytest.raises(ElmoxError, match=r"train\.txt\.xz does not exist"):
         do_fit(Fit("chunk", "none", 0), setup)

@@ -65,7 +65,7 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     shown += "--seeds 1 --jobs 2 --device cpu --work=work --data data --elmo"
     page = files[0].read_text("utf-8")
     assert f"- command: `{shown}" in page
-    assert shown in " ".join(page.split("## With ELMo")[1].split("## ")[0].split())
+    assert shown in " ".join(page.split("## With and without ELMo")[1].split("## ")[0].split())
 
     job = StudyJob("pos", "layers", 1)
     assert job.pending(setup) == []
@@ -84,7 +84,7 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
         job.pending(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
 
 
-def test_what_a_study_shares_with_the_table_is_waited_for(tiny: Path, tmp_path: Path) -> None:
+def test_a_study_waits_for_fits_that_it_shares_with_the_table(tiny: Path, tmp_path: Path) -> None:
     """Two processes would fit in one folder: a variant's, or the study's when it reads them all."""
     from tasks.jobs import FitJob, StudyJob, in_order
     from tasks.records import Fit, Setup

@@ -40,7 +40,7 @@ DTYPES = [torch.float32, *LOW]
 
 @pytest.fixture(autouse=True, scope="module")
 def exact_reference() -> Iterator[None]:
-    """cuDNN rounds float32 numbers before it multiplies them, unless it is told not to."""
+    """cuDNN rounds float32 numbers before it multiplies them, by default."""
     allowed = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     yield
@@ -170,7 +170,7 @@ def test_nan_is_not_hidden() -> None:
     assert vectors.isnan().tolist() == [[True] * 4, [False] * 4]
 
 
-def test_what_does_not_fit() -> None:
+def test_unsupported_sizes() -> None:
     fits = char_cnn_triton.fits
     assert not fits(CharCnnConfig(max_characters=256), torch.bfloat16)
     assert not fits(CharCnnConfig(embedding_dim=1000), torch.bfloat16)

@@ -83,7 +83,7 @@ def problem(seed: int, lengths: list[int], num_tags: int, share: float, scale: f
 
 
 def factors(count: int) -> Tensor:
-    """What the gradients of losses may be: positive, negative, none."""
+    """Gradients of losses: positive, negative and 0."""
     return (torch.arange(count, device=DEVICE) % 4 - 1) / 3
 
 
@@ -139,7 +139,7 @@ def test_more_words_than_are_counted_at_once() -> None:
 
 
 @pytest.mark.parametrize("num_tags", NUM_TAGS)
-def test_of_equally_good_tags_the_first(num_tags: int) -> None:
+def test_the_first_of_equally_good_tags(num_tags: int) -> None:
     given = problem(2, LENGTHS, num_tags, 0.5, scale=0.7)
     assert_same_paths(given._replace(scores=given.scores.round(), pairs=given.pairs.round()))
     zeros = given.scores * 0

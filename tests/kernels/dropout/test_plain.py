@@ -40,7 +40,7 @@ def bits(num_rows: int, num_places: int, key: int, first_row: int = 0) -> Tensor
 
 
 def correlation_in_sigmas(a: Tensor, b: Tensor) -> float:
-    """Of two tensors of fair coins."""
+    """Return the correlation of two tensors of fair coins, in standard deviations."""
     return float((a == b).double().sub(0.5).sum().abs() / (0.5 * math.sqrt(a.numel())))
 
 

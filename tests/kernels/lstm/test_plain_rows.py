@@ -228,7 +228,7 @@ def test_bfloat16(has_projection: bool, clip: float | None) -> None:
         assert relative_difference(ours_by_name[name], theirs) < TOLERANCE_BFLOAT16[clip], name
 
 
-def test_cells_stay_float32_beside_bfloat16() -> None:
+def test_cells_stay_float32_next_to_bfloat16() -> None:
     """A small change a step, many steps: lost if the cell were rounded to 8 bits each time."""
     config = LstmConfig(1, 1, cell_clip=None, proj_clip=None, bidirectional=False)
     problem = random_problem(config, num_steps=1000, num_rows=1, dtype=torch.bfloat16)
@@ -264,7 +264,7 @@ def test_gradients_of_one_result_alone(which: int) -> None:
         torch.testing.assert_close(a, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_what_is_kept_for_the_backward_pass() -> None:
+def test_tensors_kept_for_the_backward_pass() -> None:
     config = LstmConfig(8, 4, cell_clip=3.0, proj_clip=3.0)
     problem = random_problem(config, num_steps=5, num_rows=3, dtype=torch.float32)
     given_storage = {x.untyped_storage().data_ptr() for x in problem.values()}

@@ -77,7 +77,7 @@ def furthest(actual: Tensor, expected: Tensor) -> float:
 
 
 class Problem(NamedTuple):
-    """What a layer with highways is given, on the CPU."""
+    """Inputs of a layer with highways, on the CPU."""
 
     products: Tensor
     recurrent: Tensor
@@ -201,7 +201,7 @@ def test_products_of_any_layout() -> None:
 
 
 def learned(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> list[Tensor]:
-    """What a layer gives for words, and all gradients of some loss, with torch's names."""
+    """Return a layer's outputs for words and all gradients of some loss, in torch's order."""
     inputs = words.clone().requires_grad_()
     outputs = read_rows(lstm, inputs, rows)
     loss = (outputs * outputs.detach().cos()).sum() + outputs.sum(0)[1]
@@ -237,7 +237,7 @@ def test_an_lstm_is_torchs(lengths: list[int], width: int, num_cells: int) -> No
 @pytest.mark.parametrize("in_tf32", [False, True])
 @pytest.mark.parametrize("num_cells", [200, 300])
 def test_at_full_size(num_cells: int, in_tf32: bool) -> None:
-    """Where loads are wide, and the ring of those ahead goes round: here threads might race."""
+    """Wide loads and a full ring of prefetched ones, where threads might race."""
     lengths = [40] * 3 + list(range(1, 40))
     precision = tf32_products(torch.device("cuda")) if in_tf32 else nullcontext()
     problem = Problem.random(lengths, num_cells, masked=True)

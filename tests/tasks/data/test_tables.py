@@ -74,7 +74,7 @@ def test_json_lines_and_compression(tmp_path: Path) -> None:
         ("a.txt", "text,label\n", "the suffix is '.txt', expected .csv, .tsv or .jsonl"),
     ],
 )
-def test_what_is_wrong(name: str, text: str, message: str, tmp_path: Path) -> None:
+def test_bad_tables(name: str, text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, name, text)
     with pytest.raises(ElmoxError, match=message) as caught:
         rows(path, "text")
