@@ -22,6 +22,7 @@ from elmox.cli import (
     export,
     finetune,
     fit,
+    index,
     info,
     neighbors,
     plan,
@@ -29,6 +30,7 @@ from elmox.cli import (
     prepare,
     probe,
     score,
+    search,
     serve,
     tag,
     train,
@@ -41,6 +43,7 @@ from elmox.errors import ElmoxError
 
 VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
     "Vectors": {"embed": embed.command, "neighbors": neighbors.command},
+    "Search by sense": {"index": index.command, "search": search.command},
     "Language model": {
         "predict": predict.command,
         "score": score.command,
