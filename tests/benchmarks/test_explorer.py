@@ -8,7 +8,7 @@ from language_models import tiny_lm
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
-def test_what_is_measured(tmp_path: Path) -> None:
+def test_a_visit(tmp_path: Path) -> None:
     pytest.importorskip("playwright")
     from explorer import measure, sentences_of, table
 

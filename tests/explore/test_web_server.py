@@ -71,7 +71,7 @@ def test_a_model_without_a_softmax(tmp_path: Path) -> None:
 
 
 def test_every_module_is_there() -> None:
-    """What a module imports exists, so that no view is missing on a web host."""
+    """Every import of a module exists, so that no view is missing on a web host."""
     for name, path in page_files().items():
         if path.suffix == ".js" and "vendor" not in path.parts:
             for imported in re.findall(r'from "(\.[^"]+)"', path.read_text("utf-8")):
