@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from elmox import __version__
 from elmox.cli import (
     ablate,
     bench,
@@ -41,6 +40,7 @@ from elmox.cli import eval as eval_
 from elmox.cli.flags import error_message
 from elmox.cli.help import WIDTH, VerbGroup
 from elmox.cli.verb import Verb
+from elmox.cli.version import version_text
 from elmox.errors import ElmoxError
 
 VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
@@ -106,7 +106,7 @@ neighbors.command.add_to(app, "neighbours", hidden=True)  # its former spelling
 
 def _show_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"elmox {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 
