@@ -29,7 +29,7 @@ PAGES = [
         for path in sorted(DOCS.glob(f"{part}*.md"))
     ),
 ]
-TABLES = {"results.md"}  # pages of what a script has found: nothing to run
+TABLES = {"results.md", "stability.md"}  # pages with nothing to run
 # Pages whose package is not installed with the others, because the two do not go together.
 APART = {"integrations/flair.md": "flair"}
 LANGUAGES = ("python", "bash", "")

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from elmox import __version__
 from elmox.cli import (
     ablate,
     bench,
+    card,
     convert,
     embed,
     explore,
@@ -25,6 +25,7 @@ from elmox.cli import (
     index,
     info,
     neighbors,
+    package,
     plan,
     predict,
     prepare,
@@ -39,6 +40,7 @@ from elmox.cli import eval as eval_
 from elmox.cli.flags import error_message
 from elmox.cli.help import WIDTH, VerbGroup
 from elmox.cli.verb import Verb
+from elmox.cli.version import version_text
 from elmox.errors import ElmoxError
 
 VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
@@ -56,7 +58,13 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "train": train.command,
         "finetune": finetune.command,
     },
-    "Models": {"info": info.command, "convert": convert.command, "export": export.command},
+    "Models": {
+        "info": info.command,
+        "convert": convert.command,
+        "export": export.command,
+        "card": card.command,
+        "package": package.command,
+    },
     "Service": {"serve": serve.command, "explore": explore.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
@@ -98,7 +106,7 @@ neighbors.command.add_to(app, "neighbours", hidden=True)  # its former spelling
 
 def _show_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"elmox {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 
