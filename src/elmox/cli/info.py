@@ -57,8 +57,8 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
         "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
-        "reads_here_by": kernels["inference"],
-        "trains_here_by": kernels["training"],
+        "inference_path": kernels["inference"],
+        "training_path": kernels["training"],
         "config": config.to_dict(),
     }
 
