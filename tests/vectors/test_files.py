@@ -21,7 +21,8 @@ from vector_job import make_entry, write_job
 import elmox.vectors.files
 from elmox.errors import ElmoxError
 from elmox.vectors import parquet
-from elmox.vectors.files import Format, Vectors, format_of, open_vectors, open_writer
+from elmox.vectors.files import Vectors, format_of, open_vectors, open_writer
+from elmox.vectors.formats import Format
 from elmox.vectors.layout import Array, Layout
 from elmox.vectors.parts import PART_ENTRIES, Index, Parts
 
@@ -378,8 +379,8 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     for name, message in {
         "missing": "no such file",
         "empty": r"without meta\.json",
-        "text": "neither HDF5 nor parquet",
-        "nothing": "neither HDF5 nor parquet",
+        "text": "has none of the formats hdf5, parquet, npy",
+        "nothing": "has none of the formats hdf5, parquet, npy",
         "new": "format 2.* update elmox",
         "damaged": "damaged",
         "cut.hdf5": "cannot be read as HDF5",
