@@ -22,7 +22,7 @@ from elmox.tasks.registry import TASKS
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tasks/*.md"))]
-TABLES = {"results.md"}  # pages of what a script has found: nothing to run
+TABLES = {"results.md", "stability.md"}  # pages with nothing to run
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
