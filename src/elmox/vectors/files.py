@@ -34,7 +34,7 @@ from elmox.vectors.workspace import Workspace, workspace_of
 
 
 class _Files(NamedTuple):
-    """How a format is written and read."""
+    """Functions that write and read a format."""
 
     join: Callable[[Parts, dict[str, Any], Path], None]
     source: Callable[[Path], Source] | None = None

@@ -18,7 +18,7 @@ class ReadableFormat(StrEnum):
 
 
 class FormatNames(NamedTuple):
-    """How outputs of a format are called.
+    """Names of a format's outputs.
 
     Attributes:
         suffixes: of file names; the first is the usual one.
