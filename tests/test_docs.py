@@ -21,7 +21,8 @@ from task_files import write_task_files
 from elmox.tasks.registry import TASKS
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tasks/*.md"))]
+FOLDERS = ("", "tasks/", "integrations/")
+PAGES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted(DOCS.glob(f"{name}*.md")))]
 TABLES = {"results.md"}  # pages of what a script has found: nothing to run
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
