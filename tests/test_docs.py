@@ -22,8 +22,11 @@ from elmox.tasks.registry import TASKS
 
 DOCS = ROOT / "docs"
 FOLDERS = ("", "tasks/", "integrations/")
-PAGES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted(DOCS.glob(f"{name}*.md")))]
-TABLES = {"results.md"}  # pages of what a script has found: nothing to run
+PAGES = [
+    ROOT / "README.md",
+    *(page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}*.md"))),
+]
+TABLES = {"results.md", "stability.md"}  # pages with nothing to run
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import torch
 
 from elmox.config import BUNDLED
-from elmox.errors import Argument, ArgumentError
 from elmox.inference.device import device_for, resolve_dtype
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
@@ -41,7 +40,7 @@ from elmox.model.checkpoint import (
 )
 from elmox.pretrained.hub import Token
 from elmox.pretrained.load import ModelFiles, ModelReference, load_checkpoint
-from elmox.pretrained.native import write_directory
+from elmox.pretrained.native import PARTS, Part, write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
 from elmox.text.inputs import Text, Texts, check_texts
 
@@ -97,10 +96,11 @@ class Elmo(TextEncoder):
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
                 model directory; AI2's weights.hdf5 with its options file next to it; an NLPL zip;
-                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id, `owner/name`. The
-                attribute `description` names the format that was recognized.
+                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; a TensorFlow checkpoint; or a
+                hub id, `owner/name`. The attribute `description` names the recognized format.
             options: the options file of legacy weights, if it is not next to them.
-            vocab: the vocabulary of a legacy word model or of `token_embeddings`.
+            vocab: the vocabulary of a legacy word model, of `token_embeddings` or of a TensorFlow
+                checkpoint's softmax.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
             softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
                 may have a softmax of its own.
@@ -226,24 +226,20 @@ class Elmo(TextEncoder):
 
         Args:
             path: the directory to make; it appears whole or not at all.
-            dtype: "float16" or "bfloat16" store everything at half the size; a model loaded from
-                there computes with the rounded weights, in float32 by default. None: the precision
-                of the weights now.
+            dtype: "float16" or "bfloat16" store everything at half the size, "int8" at a quarter:
+                8-bit integers with scales. A model loaded from there computes with the rounded
+                weights, in float32 by default. None: the precision of the weights now.
             card: a model card, in Markdown, instead of the plain one; `{facts}` in it is replaced
                 by a table of facts about the model.
             force: replace an existing model.
         """
-        checkpoint = self.checkpoint()
+        checkpoint, eight_bit = self.checkpoint(), tuple[Part, ...]()
         if dtype is not None:
             precision = resolve_dtype(dtype)
-            if precision == torch.int8:
-                raise ArgumentError(
-                    "{} is a precision to compute in, not to store: use {}",
-                    Argument("dtype", "int8"),
-                    Argument("dtype", "float16"),
-                )
-            checkpoint = in_precision(checkpoint, precision)
-        write_directory(checkpoint, Path(path), force, card)
+            is_int8 = precision == torch.int8
+            checkpoint = in_precision(checkpoint, torch.float32 if is_int8 else precision)
+            eight_bit = PARTS if is_int8 else ()
+        write_directory(checkpoint, Path(path), force, card, eight_bit)
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as a value, with its present mixes and warm state, for converters."""

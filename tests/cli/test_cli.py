@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from shell import (
 )
 
 from elmox import __version__
+from elmox.cli.version import version_text
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 
@@ -105,8 +107,36 @@ def test_help_of_verbs(
 
 
 def test_version() -> None:
+    """Print a checkout's revision too, unless git is missing or does not trust the directory."""
     done = run_in_new_python("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"elmox {__version__}\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    revision = r"( \(git [0-9a-f]{7,}(, modified)?\))?"
+    assert re.fullmatch(rf"elmox {re.escape(__version__)}{revision}\n", done.stdout)
+
+
+def test_version_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "tag.gpgsign=false")
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    package = tmp_path / "src" / "elmox"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    monkeypatch.setattr("elmox.__file__", str(package / "__init__.py"))
+    assert version_text() == f"elmox {__version__}"
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first", "--no-gpg-sign")
+    git("tag", "v9.9.9")
+    assert version_text() == f"elmox {__version__} (git {git('rev-parse', '--short', 'HEAD')})"
+    (package / "__init__.py").write_text("changed = True")
+    assert version_text().endswith(", modified)")
+    monkeypatch.setenv("PATH", "")
+    assert version_text() == f"elmox {__version__}"
+    installed = tmp_path / "lib" / "site-packages" / "elmox" / "__init__.py"
+    monkeypatch.setattr("elmox.__file__", str(installed))
+    assert version_text() == f"elmox {__version__}"
 
 
 def test_options_that_lie_elsewhere(

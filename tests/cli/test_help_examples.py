@@ -26,6 +26,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         patch.setenv("ELMOX_CACHE", str(folder / "cache"))
         run("prepare text.txt --out data/tiny --min-count 1")
+        run("index english-small text.txt text.index --min-count 1")
         run("fit ner --train names.txt --dev names.txt --out runs/names --set fit.epochs=1")
     return folder
 

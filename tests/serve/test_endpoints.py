@@ -252,7 +252,7 @@ def test_info_and_pages(url: str) -> None:
     assert info["taggers"] == {"ner": {"task": "ner"}}
     assert info["limits"]["max_inputs"] == 50
     for path in ("/", "/docs"):
-        page = httpx.get(f"{url}{path}")
+        page = httpx.get(f"{url}{path}", follow_redirects=True)
         assert page.headers["content-type"].startswith("text/html")
         assert not re.search(r"(src|href)=['\"]?https?:", page.text)
 

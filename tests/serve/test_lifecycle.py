@@ -77,8 +77,9 @@ def test_readiness_keys_logs_and_draining(model: Path, tmp_path: Path) -> None:
             assert refused.status_code == 401
             assert refused.headers["www-authenticate"] == "Bearer"
         assert httpx.get(f"{url}/metrics").status_code == 401
-        for path in ("/", "/livez", "/readyz", "/docs", "/openapi.json"):
+        for path in ("/explore/", "/livez", "/readyz", "/docs", "/openapi.json"):
             assert httpx.get(f"{url}{path}").status_code == 200
+        assert httpx.get(f"{url}/explore/frequent_words.json").status_code == 401
         for key in (KEY, OTHER_KEY):
             headers = {"authorization": f"Bearer {key}", "x-request-id": "my-id.1"}
             served = httpx.post(f"{url}/v1/score", json={"input": SECRET}, headers=headers)
