@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import spacy
 from checkpoints import random_options, write_ai2
-from spacy.language import Language
 from spacy.tokens import Doc
 
 from elmox import Elmo, ElmoxError
@@ -20,13 +19,13 @@ from elmox.integrations.spacy.hooks import set_hooks
 TEXT = "Live in the present.  I will buy you a present!"
 
 
-def pipeline(model: Path, **config: Any) -> Language:
+def pipeline(model: Path, **config: Any) -> Any:
     nlp = spacy.blank("en")
     nlp.add_pipe("elmox", config={"model": str(model), **config})
     return nlp
 
 
-def component(nlp: Language) -> Any:
+def component(nlp: Any) -> Any:
     return nlp.get_pipe("elmox")
 
 
@@ -96,7 +95,8 @@ def test_the_choice_of_sentences(tiny: Path, elmo: Elmo) -> None:
     doc = pipeline(tiny, sentences="doc")(TEXT)
     same(doc.tensor[[i != 5 for i in range(len(doc))]], *elmo.encode_tokens([whole]))
     nlp = pipeline(tiny)
-    words, starts = ["a", "b", "c", "."], [True, False, True, False]
+    words: list[str] = ["a", "b", "c", "."]
+    starts: list[bool | int | None] = [True, False, True, False]
     given = nlp(Doc(nlp.vocab, words, sent_starts=starts))
     same(given.tensor, np.concatenate(elmo.encode_tokens([["a", "b"], ["c", "."]])))
     by_rule = pipeline(tiny, sentences="rules")(Doc(nlp.vocab, words, sent_starts=starts))
@@ -201,7 +201,7 @@ def test_pipelines_name_the_model_and_do_not_contain_it(tiny: Path, tmp_path: Pa
     loaded = spacy.load(tmp_path / "pipeline")
     assert component(loaded).pooling == "max"
     same(loaded("Live in the present").tensor, expected)
-    stored = nlp.get_pipe("elmox").to_bytes()  # type: ignore[attr-defined]
+    stored = nlp.get_pipe("elmox").to_bytes()
     assert len(stored) < 200
     from_bytes = pipeline(tiny, layers="top").from_bytes(nlp.to_bytes())
     same(from_bytes("Live in the present").tensor, expected)

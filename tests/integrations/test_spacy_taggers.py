@@ -73,7 +73,7 @@ def pipeline(component: str, model: str, **config: Any) -> Any:
 
 def test_entities(models: dict[str, str]) -> None:
     nlp = pipeline("elmox_ner", models["ner"])
-    predictor = TaskPredictor.from_pretrained(models["ner"], device="cpu")
+    predictor: Any = TaskPredictor.from_pretrained(models["ner"], device="cpu")
     texts = ["Ada Lovelace lived in  London .", "", "Charles met Ada in Paris", " \n"]
     docs = list(nlp.pipe(texts))
     num_entities = 0
@@ -117,7 +117,7 @@ def test_tags_that_are_not_universal_leave_pos_alone(tiny: Path, tmp_path: Path)
 def test_trees(models: dict[str, str]) -> None:
     nlp = pipeline("elmox_parser", models["parse"])
     doc, empty, blank = nlp.pipe(["the  cat sat. The dog sat", "", "  "])
-    predictor = TaskPredictor.from_pretrained(models["parse"], device="cpu")
+    predictor: Any = TaskPredictor.from_pretrained(models["parse"], device="cpu")
     words = [["the", "cat", "sat", "."], ["The", "dog", "sat"]]
     positions = [[0, 2, 3, 4], [5, 6, 7]]
     assert [sent.text for sent in doc.sents] == ["the  cat sat.", "The dog sat"]
