@@ -42,14 +42,35 @@ for name in ("elmox", "elmox_ner", "elmox_pos", "elmox_parser"):
 print(spacy.registry.architectures.get("elmox.Tok2Vec.v1").__name__)
 """
 
-CORPUS = """
+PACKAGE = """
+import sys
+from pathlib import Path
 import spacy
+from spacy.cli.package import package
+
+nlp = spacy.blank("en")
+nlp.add_pipe("elmox", config={"model": sys.argv[1]})
+nlp.to_disk("pipeline")
+Path("out").mkdir()
+package(Path("pipeline"), Path("out"), create_wheel=False, create_sdist=False, silent=True)
+"""
+
+TRAIN = """
+import sys
+import spacy
+from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 
 vocab = spacy.blank("en").vocab
 doc = Doc(vocab, ["Ada", "met", "Grace"], tags=["N", "V", "N"], heads=[1, 1, 1],
           deps=["nsubj", "ROOT", "obj"], ents=["B-PER", "O", "B-PER"])
 DocBin(docs=[doc] * 40).to_disk("corpus.spacy")
+train(sys.argv[1], "out", overrides={
+    "paths.train": "corpus.spacy", "paths.dev": "corpus.spacy", "training.max_steps": 20,
+    "training.eval_frequency": 10, "components.tok2vec.model.embed.model": sys.argv[2],
+})
+doc = spacy.load("out/model-best")("Ada met Grace")
+print([token.tag_ for token in doc], [token.dep_ for token in doc], doc.ents)
 """
 
 
@@ -84,31 +105,18 @@ def test_workers_after_threads(variables: dict[str, str], tiny: Path) -> None:
 
 
 def test_a_package_requires_elmox(variables: dict[str, str], tiny: Path, tmp_path: Path) -> None:
-    make = """
-import sys, spacy
-nlp = spacy.blank("en")
-nlp.add_pipe("elmox", config={"model": sys.argv[1]})
-nlp.to_disk("pipeline")
-"""
-    run(variables, "-c", make, tiny, folder=tmp_path)
-    (tmp_path / "out").mkdir()
-    package = ["-m", "spacy", "package", "pipeline", "out", "--build", "none"]
-    run(variables, *package, folder=tmp_path)
+    run(variables, "-c", PACKAGE, tiny, folder=tmp_path)
     (meta,) = (tmp_path / "out").glob("*/meta.json")
     requirements = json.loads(meta.read_text("utf-8"))["requirements"]
-    assert [one.partition(">=")[0] for one in requirements] == ["elmox"]
+    assert [one.partition(">=")[0] for one in requirements].count("elmox") == 1
 
 
 @pytest.mark.parametrize("name", ["tagger_parser.cfg", "ner.cfg"])
 def test_example_configurations_train(
     name: str, variables: dict[str, str], tiny: Path, tmp_path: Path
 ) -> None:
-    run(variables, "-c", CORPUS, folder=tmp_path)
-    train = ["-m", "spacy", "train", EXAMPLES / name, "--output", "out"]
-    train += ["--paths.train", "corpus.spacy", "--paths.dev", "corpus.spacy"]
-    train += ["--components.tok2vec.model.embed.model", tiny]
-    train += ["--training.max_steps", "30", "--training.eval_frequency", "15"]
-    run(variables, *train, folder=tmp_path)
-    use = "import spacy; print(spacy.load('out/model-best')('Ada met Grace').to_json())"
-    shown = run(variables, "-c", use, folder=tmp_path)
-    assert "'label': 'PER'" in shown if name == "ner.cfg" else "'dep': 'nsubj'" in shown
+    shown = run(variables, "-c", TRAIN, EXAMPLES / name, tiny, folder=tmp_path)
+    if name == "ner.cfg":
+        assert "(Ada, Grace)" in shown
+    else:
+        assert "['N', 'V', 'N'] ['nsubj', 'ROOT', 'obj']" in shown
