@@ -9,6 +9,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/demo.py
+	@echo
+	@echo "To explore the model in your browser: $(BIN)/elmox explore"
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
@@ -55,7 +57,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -e '.[plots]'
+	$(PIP) -e '.[plots,onnx]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt

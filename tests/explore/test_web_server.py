@@ -1,6 +1,7 @@
 """`elmox explore` and `elmox export --page` without a browser."""
 
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -67,6 +68,14 @@ def test_a_model_without_a_softmax(tmp_path: Path) -> None:
     assert len(words["words"]) == 20_000
     assert (folder / "frequent_words.f16").stat().st_size == 2 * 20_000 * words["dim"]
     assert not json.loads((folder / "config.json").read_text())["softmax"]
+
+
+def test_every_module_is_there() -> None:
+    """Every import of a module exists, so that no view is missing on a web host."""
+    for name, path in page_files().items():
+        if path.suffix == ".js" and "vendor" not in path.parts:
+            for imported in re.findall(r'from "(\.[^"]+)"', path.read_text("utf-8")):
+                assert (path.parent / imported).resolve().is_file(), f"{name} imports {imported}"
 
 
 def test_nothing_comes_from_elsewhere() -> None:

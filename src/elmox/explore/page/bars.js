@@ -8,7 +8,7 @@ const VALUE_WIDTH = 56;
 
 // items: [{label, value, text, tone}]. `most` is the value of a full bar; negative values are 0 long.
 export function Bars({ width, items, most, label, labelWidth = 140 }) {
-  const left = Math.min(labelWidth, Math.floor(width * 0.42));
+  const left = Math.min(labelWidth, Math.floor(width * 0.46));
   const room = Math.max(20, width - left - VALUE_WIDTH);
   const height = items.length * ROW;
   return html`<svg class="bars" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${label}>

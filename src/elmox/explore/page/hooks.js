@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact/standalone.js";
 
-const DELAY = 60; // milliseconds without a change before a computation starts
+const DELAY = 30; // milliseconds without a change before a computation starts
 
 // The result of an asynchronous computation: {value, error, isPending}. While a new one is computed,
 // `value` is the last one, so the page does not flicker; `value` must therefore carry what it is of.

@@ -1,9 +1,15 @@
-// The views in the order of their tabs. A view is one file, and one line here.
+// The views in the order of their tabs. A view is one file, an import and one entry here.
 //
-// A view is a component that gets {model, mix}. Its state is in the URL (`useParameter`), its numbers
-// come from `model` (see model.js), its pictures are drawn inside a `Figure`. `needs` names what a
-// model must have: "softmax" or "words" (a list of frequent words); otherwise the tab is
-// disabled. `usesMix: false` hides the sliders of the mix.
+// A view is a component that gets {model, mix}:
+// - its state is in the URL (`useParameter`), so that a link reproduces it;
+// - its numbers come from `model` (see model.js) through `useResult` and `Outcome`, which show the
+//   computation's progress and its errors;
+// - its pictures (`Bars`, `HeatMap`, `Scatter`) are drawn inside a `Figure`, which adds the downloads
+//   and a table of the numbers, for screen readers and for tests;
+// - the vectors of a chosen layer or of the mix come from `vectorsOf` (see mix.js).
+//
+// `needs` names what a model must have: "softmax" or "words" (a list of frequent words); otherwise the
+// tab is disabled. `usesMix: false` hides the sliders of the mix.
 
 import { Compare } from "./compare.js";
 import { Pairs } from "./pairs.js";
