@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import elmox.vectors.chunks
 import elmox.vectors.embed
 import elmox.vectors.parts
 from elmox.errors import ElmoxError
@@ -106,7 +107,7 @@ def test_a_full_disk_in_the_background(
 
     from elmox.elmo import Elmo
 
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     elmo = Elmo.from_pretrained(tiny, device="cpu")
     (tmp_path / "in.txt").write_text("the cat sat\n" * 200)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -152,6 +152,7 @@ class Parts:
         num_entries: number of entries in them.
         num_tokens: number of tokens in them.
         shards: the directory of the closed parts' vectors.
+        needs_records: whether every entry has a record.
     """
 
     def __init__(
@@ -171,6 +172,7 @@ class Parts:
             with_records: whether every entry has a record.
         """
         self.layout = layout
+        self.needs_records = with_records
         self.shards = directory / "shards"
         self._indexes = directory / "index"
         self._records = directory / "records" if with_records else None
@@ -216,6 +218,25 @@ class Parts:
         count = min(count, len(lengths), PART_ENTRIES - len(self._lengths))
         records = [NO_RECORD] * count if records is None else records[:count]
         return self._reserve(lengths[:count], int(ends[count - 1]), records), count
+
+    def append_rows(
+        self, rows: Array, lengths: NDArray[np.int64], records: Sequence[bytes] | None = None
+    ) -> None:
+        """Write the next entries all at once.
+
+        Args:
+            rows: their tokens end to end, as on disk: (tokens, L+1, D) or (tokens, D), of the
+                layout's dtype.
+            lengths: tokens of each entry.
+            records: a JSON object of each entry, for formats that need it.
+        """
+        start = 0
+        while len(lengths):
+            run, count = self.reserve_run(lengths, records)
+            run.write_rows(0, rows[start : start + run.num_tokens])
+            start += run.num_tokens
+            lengths = lengths[count:]
+            records = None if records is None else records[count:]
 
     def seal(self) -> None:
         """Close the open part, if there is one; after this, all parts survive a crash."""
