@@ -93,8 +93,8 @@ def test_found_by_name_and_by_none(stand_in: Path) -> None:
     )
 
 
-def test_what_lies_here_under_that_name_comes_first(stand_in: Path, tiny: Path) -> None:
-    """As with hub ids: whoever has made a directory of that name means it."""
+def test_a_local_directory_of_that_name_comes_first(stand_in: Path, tiny: Path) -> None:
+    """As with hub ids: an existing directory has priority."""
     Elmo.from_pretrained(tiny).save_pretrained(BUNDLED)
     expected = Elmo.from_pretrained(tiny).encode(SENTENCES)
     equal(Elmo.from_pretrained(BUNDLED).encode(SENTENCES), expected)

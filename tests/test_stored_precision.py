@@ -85,7 +85,7 @@ def test_stored_again_nothing_changes(full: Path, tmp_path: Path) -> None:
 
 
 def test_the_softmax_waits_until_it_is_used(full: Path, tmp_path: Path) -> None:
-    """Whoever wants vectors reads neither softmax nor vocabulary: here they could not be read."""
+    """Encoding reads neither softmax nor vocabulary, which are damaged here."""
     Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype="float16")
     for name in ("softmax.safetensors", "vocab.txt"):
         (tmp_path / "half" / name).write_bytes(b"\xff\xff")
@@ -153,9 +153,9 @@ def test_a_card_that_cannot_be_read(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "latin.md").write_bytes(b"na\xefve")
-    for name, says in (("missing.md", "does not exist"), ("latin.md", "not UTF-8")):
+    for name, message in (("missing.md", "does not exist"), ("latin.md", "not UTF-8")):
         arguments = ["convert", full, tmp_path / "out", "--card", tmp_path / name]
-        assert_one_line(*run_here(arguments, capsys), name, says)
+        assert_one_line(*run_here(arguments, capsys), name, message)
     assert not (tmp_path / "out").exists()
 
 

@@ -97,10 +97,11 @@ class Elmo(TextEncoder):
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
                 model directory; AI2's weights.hdf5 with its options file next to it; an NLPL zip;
-                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id, `owner/name`. The
-                attribute `description` names the format that was recognized.
+                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; a TensorFlow checkpoint; or a
+                hub id, `owner/name`. The attribute `description` names the recognized format.
             options: the options file of legacy weights, if it is not next to them.
-            vocab: the vocabulary of a legacy word model or of `token_embeddings`.
+            vocab: the vocabulary of a legacy word model, of `token_embeddings` or of a TensorFlow
+                checkpoint's softmax.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
             softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
                 may have a softmax of its own.

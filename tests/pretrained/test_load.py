@@ -77,7 +77,7 @@ def test_a_model_of_the_hub_by_revision_and_token(hub: Hub, tmp_path: Path) -> N
         ("someone/tiny-elmo", "", "hf_wrong"),
     ],
 )
-def test_what_the_hub_refuses_is_one_line(
+def test_a_refusal_of_the_hub_is_one_line(
     name: str, revision: str, token: str, hub: Hub, tmp_path: Path
 ) -> None:
     shown = load(name, tmp_path, hub, revision, token)

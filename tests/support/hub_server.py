@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass
 class Hub:
-    """What is served, and what was requested.
+    """Served repositories and received requests.
 
     Attributes:
         repositories: by id, folders of files by revision.

@@ -87,7 +87,7 @@ def test_running_text(tagger: TaskPredictor) -> None:
         ({"id": 1}, "^the keys are id, expected text or tokens"),
     ],
 )
-def test_what_is_no_text(tagger: TaskPredictor, texts: Any, message: str) -> None:
+def test_inputs_that_are_not_text(tagger: TaskPredictor, texts: Any, message: str) -> None:
     with pytest.raises(ElmoxError, match=message):
         tagger.predict(texts)
 

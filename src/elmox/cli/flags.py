@@ -5,7 +5,7 @@ import shlex
 from elmox.errors import Argument, ArgumentError, ElmoxError
 
 # The only flags that are not spelled like the parameter they set.
-_FLAGS = {"num_workers": "workers"}
+_FLAGS = {"num_workers": "workers", "top_k": "top"}
 
 
 def error_message(error: ElmoxError) -> str:

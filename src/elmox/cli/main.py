@@ -12,15 +12,16 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from elmox import __version__
 from elmox.cli import (
     ablate,
     bench,
     convert,
     embed,
+    explore,
     export,
     finetune,
     fit,
+    index,
     info,
     neighbors,
     plan,
@@ -28,6 +29,7 @@ from elmox.cli import (
     prepare,
     probe,
     score,
+    search,
     serve,
     tag,
     train,
@@ -36,10 +38,12 @@ from elmox.cli import eval as eval_
 from elmox.cli.flags import error_message
 from elmox.cli.help import WIDTH, VerbGroup
 from elmox.cli.verb import Verb
+from elmox.cli.version import version_text
 from elmox.errors import ElmoxError
 
 VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
     "Vectors": {"embed": embed.command, "neighbors": neighbors.command},
+    "Search by sense": {"index": index.command, "search": search.command},
     "Language model": {
         "predict": predict.command,
         "score": score.command,
@@ -53,7 +57,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "finetune": finetune.command,
     },
     "Models": {"info": info.command, "convert": convert.command, "export": export.command},
-    "Service": {"serve": serve.command},
+    "Service": {"serve": serve.command, "explore": explore.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 
@@ -94,7 +98,7 @@ neighbors.command.add_to(app, "neighbours", hidden=True)  # its former spelling
 
 def _show_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"elmox {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 

@@ -11,7 +11,7 @@ Token: TypeAlias = str | bool | None
 # A name with one of these means a local file, also if there is none.
 FILE_SUFFIXES = (
     ".hdf5", ".h5", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".th", ".pkl", ".safetensors",
-    ".json", ".txt",
+    ".json", ".txt", ".index",
 )  # fmt: skip
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)

@@ -19,6 +19,7 @@ from elmox.pretrained.ai2_softmax import read_ai2_softmax
 from elmox.pretrained.hub import Token, download, is_hub_id
 from elmox.pretrained.native import EMBEDDING_FILE, is_model_directory, read_directory
 from elmox.pretrained.recognize import read_legacy
+from elmox.pretrained.tf1 import find_index
 
 
 class ModelFiles(TypedDict, total=False):
@@ -55,8 +56,8 @@ class ModelReference:
     ) -> "ModelReference":
         """Return the reference of a model that `load_checkpoint` has just loaded."""
         name = BUNDLED if path is None else str(path)
-        if path is not None and Path(path).exists():
-            name = os.path.abspath(path)
+        if path is not None and _local(path).exists():
+            name = os.path.abspath(_local(path))
         return cls(
             name,
             _absolute(completing.get("options")),
@@ -77,8 +78,8 @@ def load_checkpoint(
     """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
 
     Args:
-        path: a directory, an .hdf5, .zip or .tar.gz file, or a hub id (`owner/name`); None or
-            `english-small` for the model that comes with elmox.
+        path: a directory, an .hdf5, .zip, .tar.gz or .index file, or a hub id (`owner/name`); None
+            or `english-small` for the model that comes with elmox.
         revision: branch, tag or commit of a hub id.
         token: access token for a hub id; True for the stored one.
         **completing: files that complete a legacy model.
@@ -114,7 +115,7 @@ def find_model(path: str | Path | None, revision: str | None = None, token: Toke
     A string is a hub id only if nothing local can be meant by it; see `is_hub_id`.
     """
     name = BUNDLED if path is None else path
-    local = Path(name)
+    local = _local(name)
     is_bundled = path is None or (name == BUNDLED and not local.exists())
     if isinstance(name, str) and not is_bundled and not local.exists() and is_hub_id(name):
         return download(name, revision, token)
@@ -138,6 +139,12 @@ def bundled_model() -> Path:
             "pip, or give the path of another model"
         )
     return folder
+
+
+def _local(path: str | Path) -> Path:
+    """Return a local path; of a TensorFlow checkpoint named without an end, its index."""
+    local = Path(path)
+    return local if local.exists() else find_index(local) or local
 
 
 def _with_softmax(checkpoint: Checkpoint, paths: dict[str, Path]) -> Checkpoint:

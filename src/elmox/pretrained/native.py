@@ -59,6 +59,10 @@ def read_directory(folder: Path) -> Checkpoint:
             f"expected {MODEL_TYPE!r}"
         )
     number = settings.pop("format", None)
+    if number is None and "transformers_version" in settings:
+        raise ElmoxError(
+            f"{folder} was saved by transformers: load it with elmox.integrations.transformers"
+        )
     if number != FORMAT or number is True:
         raise ElmoxError(
             f"{folder} has format {shortened(number)}, this elmox reads {FORMAT}: upgrade elmox"

@@ -222,7 +222,7 @@ def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
 
 
 def test_mentions_that_fit_change_nothing() -> None:
-    """Where they are no more than the spans that are kept anyway, no more are kept."""
+    """No additional spans are kept if the gold mentions are among those kept anyway."""
     clusters = ((Mention(0, 2), Mention(4, 5)), (Mention(5, 7), Mention(9, 10)))
     document = Document((("x",) * 5, ("y",) * 5), clusters)
     texts, known = embedded([document], 5), _gold(document, 4, torch.device("cpu"))
