@@ -2,7 +2,7 @@
 
 `open_writer` returns a `VectorWriter` that streams entries into parts next to the output and
 creates the output at the very end. Killed at any moment, the same job continues from its last
-closed part and ends with the same content. `open_vectors` reads lazily, by index:
+saved entry and ends with the same content. `open_vectors` reads lazily, by index:
 
     hdf5      datasets "0", "1", ... as bilm-tf writes them        out.hdf5, out.h5
     parquet   a row per entry (needs pyarrow)                      out.parquet
@@ -204,7 +204,7 @@ class VectorWriter:
     stay for the next run, and the output is not touched.
 
     Attributes:
-        num_done: number of entries that earlier runs left in closed parts; continue from there.
+        num_done: number of entries that earlier runs have saved; continue from there.
         was_complete: whether an earlier run has finished the output.
         needs_records: whether the format stores the record of each entry.
     """
@@ -236,7 +236,7 @@ class VectorWriter:
         except BaseException:
             self.close()
             raise
-        self.num_done = self._parts.num_entries
+        self.num_done = self._parts.num_entries + self._parts.num_open
 
     @property
     def is_whole(self) -> bool:

@@ -61,8 +61,8 @@ class Input(Protocol):
     def block_of(self, num_done: int, size: int) -> Position:
         """Return the beginning of the block in which the last of `num_done` lines is."""
 
-    def lines(self, origin: Position = BEGINNING) -> Iterator[Line]:
-        """Read the lines from `origin` on."""
+    def lines(self, origin: Position = BEGINNING, skip: int = 0) -> Iterator[Line]:
+        """Read the lines from `origin` on, without the first `skip`."""
 
 
 class FileInput:
@@ -120,9 +120,9 @@ class FileInput:
             return BEGINNING
         return [start for start in self.blocks(size) if start.line < num_done][-1]
 
-    def lines(self, origin: Position = BEGINNING) -> Iterator[Line]:
-        """Read the lines from `origin` on."""
-        return read_lines(self.source, self._format, self._tokenize, origin=origin)
+    def lines(self, origin: Position = BEGINNING, skip: int = 0) -> Iterator[Line]:
+        """Read the lines from `origin` on, without the first `skip`."""
+        return read_lines(self.source, self._format, self._tokenize, skip, origin)
 
 
 class SentenceInput:
@@ -175,9 +175,9 @@ class SentenceInput:
         row = max(0, num_done - 1) // size * size
         return Position(row, row)
 
-    def lines(self, origin: Position = BEGINNING) -> Iterator[Line]:
-        """Return the sentences from `origin` on as lines of one sentence."""
-        for row, sentence in islice(enumerate(self._sentences), origin.line, None):
+    def lines(self, origin: Position = BEGINNING, skip: int = 0) -> Iterator[Line]:
+        """Return the sentences from `origin` on, without the first `skip`, as lines."""
+        for row, sentence in islice(enumerate(self._sentences), origin.line + skip, None):
             if isinstance(sentence, str):
                 tokens, text = self._tokenize(sentence), sentence
             else:
