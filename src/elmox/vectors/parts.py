@@ -190,6 +190,7 @@ class Parts:
         self._record_file: io.BufferedWriter | None  # its records
         self._lengths: array[int]  # the number of tokens of each of its entries
         self._rows: int  # the number of tokens of all of them
+        self._saved: float  # when it was saved or started
         self._open_next()
         self._header = len(npy_header(layout.numpy_dtype, (0, *layout.row_shape)))
         self.num_closed = self.num_entries = self.num_tokens = 0
@@ -366,9 +367,9 @@ class Parts:
         self._file = io.FileIO(open_path, "r+")
         self._file.truncate(self._header + sum(lengths) * self.layout.row_bytes)
         if self._records is not None:
-            self._record_file = open_path.with_suffix(".jsonl").open("r+b")
-            self._record_file.truncate(saved["record_bytes"])
-            self._record_file.seek(0, os.SEEK_END)
+            records = open_path.with_suffix(".jsonl")
+            os.truncate(records, saved["record_bytes"])
+            self._record_file = records.open("ab")
         self._lengths, self._rows = lengths, sum(lengths)
 
     def _open_next(self) -> None:
