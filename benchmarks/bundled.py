@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from elmox import Elmo
 from elmox.bench.machine import machine_facts, machine_line
-from elmox.pretrained.load import bundled_model
+from elmox.pretrained.packages import bundled_model
 from elmox.text.sentences import split_sentences
 
 Sentences = list[list[str]]

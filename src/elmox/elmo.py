@@ -17,7 +17,6 @@ from pathlib import Path
 import torch
 
 from elmox.config import BUNDLED
-from elmox.errors import Argument, ArgumentError
 from elmox.inference.device import device_for, resolve_dtype
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
@@ -41,7 +40,7 @@ from elmox.model.checkpoint import (
 )
 from elmox.pretrained.hub import Token
 from elmox.pretrained.load import ModelFiles, ModelReference, load_checkpoint
-from elmox.pretrained.native import write_directory
+from elmox.pretrained.native import PARTS, Part, write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
 from elmox.text.inputs import Text, Texts, check_texts
 
@@ -227,24 +226,20 @@ class Elmo(TextEncoder):
 
         Args:
             path: the directory to make; it appears whole or not at all.
-            dtype: "float16" or "bfloat16" store everything at half the size; a model loaded from
-                there computes with the rounded weights, in float32 by default. None: the precision
-                of the weights now.
+            dtype: "float16" or "bfloat16" store everything at half the size, "int8" at a quarter:
+                8-bit integers with scales. A model loaded from there computes with the rounded
+                weights, in float32 by default. None: the precision of the weights now.
             card: a model card, in Markdown, instead of the plain one; `{facts}` in it is replaced
                 by a table of facts about the model.
             force: replace an existing model.
         """
-        checkpoint = self.checkpoint()
+        checkpoint, eight_bit = self.checkpoint(), tuple[Part, ...]()
         if dtype is not None:
             precision = resolve_dtype(dtype)
-            if precision == torch.int8:
-                raise ArgumentError(
-                    "{} is a precision to compute in, not to store: use {}",
-                    Argument("dtype", "int8"),
-                    Argument("dtype", "float16"),
-                )
-            checkpoint = in_precision(checkpoint, precision)
-        write_directory(checkpoint, Path(path), force, card)
+            is_int8 = precision == torch.int8
+            checkpoint = in_precision(checkpoint, torch.float32 if is_int8 else precision)
+            eight_bit = PARTS if is_int8 else ()
+        write_directory(checkpoint, Path(path), force, card, eight_bit)
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as a value, with its present mixes and warm state, for converters."""

@@ -1,12 +1,11 @@
 """`elmox export`: a model as ONNX graphs, for onnxruntime, browsers and other languages."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from elmox.cli.options import Force, ModelArgument, ModelOptions, PrintOptions
+from elmox.cli.options import Force, ModelArgument, ModelOptions, PrintOptions, WeightType
 from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
@@ -14,14 +13,6 @@ if TYPE_CHECKING:
     from elmox.explore.folder import PageReport
     from elmox.export import ExportReport
     from elmox.export.graph import Weights
-
-
-class WeightType(StrEnum):
-    """Number format of stored weights."""
-
-    float16 = "float16"
-    float32 = "float32"
-    int8 = "int8"
 
 
 @verb(

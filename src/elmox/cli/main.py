@@ -15,6 +15,7 @@ import typer
 from elmox.cli import (
     ablate,
     bench,
+    card,
     convert,
     embed,
     explore,
@@ -24,6 +25,7 @@ from elmox.cli import (
     index,
     info,
     neighbors,
+    package,
     plan,
     predict,
     prepare,
@@ -56,7 +58,13 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "train": train.command,
         "finetune": finetune.command,
     },
-    "Models": {"info": info.command, "convert": convert.command, "export": export.command},
+    "Models": {
+        "info": info.command,
+        "convert": convert.command,
+        "export": export.command,
+        "card": card.command,
+        "package": package.command,
+    },
     "Service": {"serve": serve.command, "explore": explore.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }

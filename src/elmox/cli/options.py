@@ -32,6 +32,14 @@ class FileType(StrEnum):
     float16 = "float16"
 
 
+class WeightType(StrEnum):
+    """Number format of stored weights."""
+
+    float16 = "float16"
+    float32 = "float32"
+    int8 = "int8"
+
+
 class Precision(StrEnum):
     """Precision of the computation."""
 
