@@ -129,7 +129,7 @@ def test_a_full_disk_in_the_background(
 def test_an_open_part_is_saved_and_continued(
     name: str, in_rows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written after the last save is written again, and every byte is the same."""
+    """Entries after the last save are written again, and every byte is the same."""
     rows = np.random.default_rng(0).standard_normal((40, 2, 3)).astype(np.float16)
 
     def write(output: Path, stop: int) -> int:

@@ -143,10 +143,6 @@ def test_a_worker_and_the_driver_are_killed(cluster: Cluster) -> None:
     _, errors = driver.communicate()
     assert driver.returncode == 0, errors
     cluster.assert_same("out.parquet")
-    again = cluster.start("out.parquet")
-    _, errors = again.communicate()
-    assert again.returncode == 0, errors
-    cluster.assert_same("out.parquet")
 
 
 def test_errors_of_workers_are_one_line(cluster: Cluster) -> None:

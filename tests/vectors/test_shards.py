@@ -286,7 +286,7 @@ def test_wrong_usage(
     assert "--shard" in err or "--ray" in err
 
 
-def test_what_has_no_shards(
+def test_input_and_output_without_shards(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_text(tmp_path / "in.txt")

@@ -6,7 +6,7 @@ larger than a chunk is written piece by piece into reserved space.
 The last bits of a vector depend on the batch that it is computed in, and on the words that were
 encoded with its words. Both depend on the text and the options alone: a chunk consists of lines of
 one block (`text.lines.block_starts`), and the cache of words is empty at the beginning of a block.
-So whoever computes a block gets the same bits.
+So every process that computes a block gets the same bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -59,7 +59,7 @@ class EmbedJob:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """What identifies the job, as JSON values; the input is read for it."""
+        """The identity of the job as JSON values; the input is read for it."""
         # An input that cannot be read again gets an identity that no other job has.
         identity = self._identity or f"once {uuid.uuid4()}"
         return {**self._settings, "input": identity, "model": fingerprint(self._elmo)}

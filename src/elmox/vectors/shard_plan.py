@@ -7,7 +7,7 @@ folder `OUTPUT.shards`:
 
 A part appears under its name when it is complete, and stores the digest of its job. So the folder
 is the only record of what is done: parts may be written in any order, by any process on any
-machine, twice even, and whoever comes later writes those that are missing. The plain command
+machine, twice even, and a later process writes those that are missing. The plain command
 divides the text at the same places, so the merged parts are its output, bit for bit.
 """
 
