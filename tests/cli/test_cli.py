@@ -192,6 +192,8 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert facts["config"] == json.loads(json.dumps(elmo.config.to_dict()))
     assert list(facts["mixes"]) == list(elmo.mixes)
     assert facts["warm_state"] == (kind == "native")
+    assert facts["inference_path"].startswith("float32: ")
+    assert "training_path" in facts
     code, out, err = run_here(["info", path], capsys)
     assert (code, err) == (0, "")
     rows = dict(line.split("  ", 1) for line in out.splitlines())

@@ -52,12 +52,12 @@ def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert code == 0, err
     sentences = [json.loads(line) for line in out.splitlines()]
     assert [(sentence["line"], sentence["tokens"][0]) for sentence in sentences] == [
-        (0, "Hi"),
-        (1, "Ada"),
-        (1, "Charles"),
+        (1, "Hi"),
+        (2, "Ada"),
+        (2, "Charles"),
     ]
     for sentence in sentences:
-        line = text.splitlines()[sentence["line"]]
+        line = text.splitlines()[sentence["line"] - 1]
         assert [line[start:end] for start, end in sentence["offsets"]] == sentence["tokens"]
         assert len(sentence["tags"]) == len(sentence["tokens"])
         for span in sentence["spans"]:

@@ -59,8 +59,8 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
         "warm_state": checkpoint.warm_state is not None,
         "taggers": _taggers(model),
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
-        "reads_here_by": kernels["inference"],
-        "trains_here_by": kernels["training"],
+        "inference_path": kernels["inference"],
+        "training_path": kernels["training"],
         "config": config.to_dict(),
     }
 

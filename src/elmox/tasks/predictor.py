@@ -14,6 +14,7 @@ from elmox.tasks.data.input_formats import TokenizedInput
 from elmox.tasks.model import TaskModel, read_model
 from elmox.tasks.ready import bilm_of, find_tagger
 from elmox.text.batches import in_chunks
+from elmox.text.inputs import described
 from elmox.text.lines import Tokenize
 from elmox.text.tokenize import get_tokenizer
 
@@ -131,6 +132,11 @@ class TaskPredictor:
         """
         if isinstance(texts, str | Mapping):
             return self.predict_inputs([self._input(texts)])[0]
+        if isinstance(texts, bytes | bytearray) or not isinstance(texts, Iterable):
+            raise ElmoxError(
+                f"texts is {described(texts)}: expected a string, a list of strings or token "
+                "lists, or mappings"
+            )
         inputs = []
         for index, text in enumerate(texts):
             try:

@@ -158,7 +158,7 @@ def test_from_the_command_line(
     code, printed, err = run_here(["tag", model, tmp_path / "lines.txt"], capsys)
     assert code == 0, err
     lines = [json.loads(line) for line in printed.splitlines()]
-    assert [line["line"] for line in lines] == [0, 1, 2]  # a label per line, not per sentence
+    assert [line["line"] for line in lines] == [1, 2, 3]  # a label per line, not per sentence
     assert lines[0]["review"] == "Rain. And snow."
     (tmp_path / "wrong.csv").write_text("body\nRain\n")
     refused = run_here(["tag", model, tmp_path / "wrong.csv"], capsys)
