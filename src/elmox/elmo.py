@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
@@ -38,7 +39,7 @@ from elmox.model.checkpoint import (
     checkpoint_digest,
     in_precision,
 )
-from elmox.pretrained.hub import Token
+from elmox.pretrained.hub import Token, upload
 from elmox.pretrained.load import ModelFiles, ModelReference, load_checkpoint
 from elmox.pretrained.native import PARTS, Part, write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
@@ -240,6 +241,35 @@ class Elmo(TextEncoder):
             checkpoint = in_precision(checkpoint, torch.float32 if is_int8 else precision)
             eight_bit = PARTS if is_int8 else ()
         write_directory(checkpoint, Path(path), force, card, eight_bit)
+
+    def push_to_hub(
+        self,
+        hub_id: str,
+        *,
+        dtype: str | torch.dtype | None = None,
+        card: str | None = None,
+        revision: str | None = None,
+        token: Token = None,
+        private: bool | None = None,
+        message: str | None = None,
+    ) -> str:
+        """Upload the model to the Hugging Face hub and return the address of the commit.
+
+        Args:
+            hub_id: `owner/name`; created if it does not exist.
+            dtype: number format of the weights, as for `save_pretrained`.
+            card: a model card, as for `save_pretrained`; `elmox card` writes one.
+            revision: the branch; created if it does not exist.
+            token: access token; None for the one that is stored on this machine.
+            private: whether a new repository is private.
+            message: of the commit.
+        """
+        with TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
+            self.save_pretrained(folder, dtype=dtype, card=card)
+            return upload(
+                folder, hub_id, revision=revision, token=token, private=private, message=message
+            )
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as a value, with its present mixes and warm state, for converters."""

@@ -276,7 +276,8 @@ def test_the_softmax_of_another_version(
     [
         (["--name", "Welsh_small"], "--name Welsh_small: expected lowercase letters"),
         (["--name", "english-small"], "is the name of the model that comes with elmox"),
-        (["--name", "cy-softmax"], "is the name of a softmax's package"),
+        (["--name", "cy-softmax"], "is the name of a part of another package"),
+        (["--taggers-apart"], "has no taggers: leave out --taggers-apart"),
         (["--version", "one"], "--version one: expected numbers such as 1.0.0"),
         (["--license-file", "missing"], "--license-file missing: there is no such file"),
         (["--tagger", "ner=missing"], "missing is not a fitted model"),
@@ -301,6 +302,32 @@ def test_taggers_of_another_model(
     arguments = ["package", tmp_path / "full", "--out", tmp_path / "out"]
     arguments += ["--tagger", f"ner={made.fitted}"]
     assert_one_line(*run_here(arguments, capsys), "was fitted with another biLM than --model full")
+
+
+def test_taggers_in_a_package_of_their_own(
+    made: Made,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["package", made.model, "--name", "welsh-small", "--out", tmp_path / "out"]
+    arguments += ["--tagger", f"ner={made.fitted}", "--tagger-dtype", "int8", "--taggers-apart"]
+    code, _, err = run_here(arguments, capsys)
+    assert code == 0, err
+    pip_install(tmp_path / "site", tmp_path / "out" / "welsh-small")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(ElmoxError, match="welsh-small has no ready tagger 'ner': it has none"):
+        TaskPredictor.from_pretrained("welsh-small/ner")
+    pip_install(tmp_path / "second", tmp_path / "out" / "welsh-small-taggers")
+    monkeypatch.syspath_prepend(str(tmp_path / "second"))
+    monkeypatch.chdir(tmp_path)
+    tagger = TaskPredictor.from_pretrained("welsh-small/ner")
+    expected = TaskPredictor.from_pretrained(made.fitted)
+    assert tagger.predict([["Ada", "lived"]]) == expected.predict([["Ada", "lived"]])
+    path = tmp_path / "second" / "elmox_welsh_small_taggers" / "package.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"digest": "0" * 32}))
+    with pytest.raises(ElmoxError, match="has the taggers of another welsh-small"):
+        TaskPredictor.from_pretrained("welsh-small/ner")
 
 
 def test_existing_projects_are_kept(

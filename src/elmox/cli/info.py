@@ -69,10 +69,10 @@ def _taggers(model: str) -> list[str]:
     """Return the names of the ready taggers of a model directory."""
     from elmox.pretrained.load import find_model
     from elmox.pretrained.packages import installed_names
-    from elmox.tasks.ready import tagger_names
+    from elmox.tasks.ready import ready_taggers
 
     is_directory = Path(model).is_dir() or model in installed_names()
-    return tagger_names(find_model(model)) if is_directory else []
+    return list(ready_taggers(find_model(model))) if is_directory else []
 
 
 def _shown(value: Any) -> str:

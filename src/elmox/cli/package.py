@@ -45,6 +45,9 @@ def command(
     tagger_dtype: Annotated[
         WeightType, typer.Option(help="Number format of the taggers' weights.")
     ] = WeightType.float16,
+    taggers_apart: Annotated[
+        bool, typer.Option("--taggers-apart", help="Write the taggers as a package of their own.")
+    ] = False,
     wheel: Annotated[bool, typer.Option("--wheel", help="Build the wheels too, in dist/.")] = False,
     force: Force = False,
     *,
@@ -53,7 +56,8 @@ def command(
     """Write a model as a package that pip installs, and its softmax as a second one.
 
     DIR/NAME is the project of the distribution elmox-NAME, DIR/NAME-softmax that of
-    elmox-NAME-softmax. After pip install, the name alone finds the model, without a network.
+    elmox-NAME-softmax, DIR/NAME-taggers that of elmox-NAME-taggers. After pip install, the name
+    alone finds the model, without a network.
     """
     from elmox.pretrained.project import ProjectOptions, build_wheel, write_projects
     from elmox.serve.config import parse_named_paths
@@ -73,6 +77,7 @@ def command(
             license_file=license_file,
             softmax=not no_softmax,
             taggers=taggers,
+            taggers_apart=taggers_apart,
             force=force,
         )
         projects = write_projects(model, out, options)

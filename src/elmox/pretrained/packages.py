@@ -1,10 +1,11 @@
 """Models that are installed as Python packages, found by their names.
 
-A package declares an entry point, `NAME = "its_module"`, in the group `elmox.models`; its softmax
-may be a second package, in the group `elmox.softmaxes`. Packages hold files and are never imported:
+A package declares an entry point, `NAME = "its_module"`, in the group `elmox.models`. Its softmax
+and its ready taggers may be packages of their own, in the groups `elmox.softmaxes` and
+`elmox.taggers`. Packages hold files and are never imported:
 
 its_module/package.json    name, part, format, the least version of elmox, digest of the biLM
-its_module/model/          a model directory; in a softmax's package only softmax and vocabulary
+its_module/model/          a model directory; in the other packages only their part of it
 
 `elmox package` writes such packages (`project.py`). The English model that comes with elmox is
 found here too, although it is not a package of its own.
@@ -22,10 +23,11 @@ from pathlib import Path
 from elmox.config import BUNDLED, validated
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
-from elmox.pretrained.native import VOCAB_FILE, is_model_directory
+from elmox.pretrained.native import TAGGERS_FOLDER, VOCAB_FILE, is_model_directory
 
 MODELS = "elmox.models"
 SOFTMAXES = "elmox.softmaxes"
+TAGGERS = "elmox.taggers"
 PACKAGE_FILE = "package.json"
 MODEL_FOLDER = "model"
 PACKAGE_FORMAT = 1
@@ -40,9 +42,9 @@ class PackageFacts:
     Attributes:
         format: of the package.
         name: of the model, as `Elmo.from_pretrained` takes it.
-        part: "model" or "softmax".
+        part: "model", "softmax" or "taggers".
         requires: the least version of elmox that can read it.
-        digest: of the biLM, which connects a model and its softmax.
+        digest: of the biLM, which connects the parts of a model.
         eight_bit: whether a softmax is stored in 8 bits; a model's config.json declares its own.
         softmax: the distribution that contains the model's softmax, if there is one.
     """
@@ -113,19 +115,40 @@ def softmax_of(package: PackageFacts) -> tuple[Path, bool] | None:
     """
     if package.softmax is None:
         return None
-    located = _package(SOFTMAXES, package.name)
+    located = _part(SOFTMAXES, "softmax", package)
     if located is None:
         return None
     folder, facts = located
-    if facts.part != "softmax" or not (folder / MODEL_FOLDER / VOCAB_FILE).is_file():
-        raise ElmoxError(f"{folder} is not a softmax's package: install it again")
+    if not (folder / VOCAB_FILE).is_file():
+        raise ElmoxError(f"{folder} lacks {VOCAB_FILE}: install {package.softmax} again")
+    return folder, facts.eight_bit
+
+
+def taggers_of(model: Path) -> list[Path]:
+    """Return the folders of the ready taggers of a model directory, from both of its packages."""
+    folders = [model / TAGGERS_FOLDER]
+    package = package_of(model)
+    located = None if package is None else _part(TAGGERS, "taggers", package)
+    if located is not None:
+        folders.append(located[0] / TAGGERS_FOLDER)
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _part(group: str, part: str, package: PackageFacts) -> tuple[Path, PackageFacts] | None:
+    """Return the folder and the facts of another package of a model, if it is installed."""
+    located = _package(group, package.name)
+    if located is None:
+        return None
+    folder, facts = located
+    if facts.part != part or not (folder / MODEL_FOLDER).is_dir():
+        raise ElmoxError(f"{folder} is not the package of a model's {part}: install it again")
     if facts.digest != package.digest:
+        model = distribution_of(package.name)
         raise ElmoxError(
-            f"{folder} has the softmax of another {package.name} than the installed one: install "
-            f"the versions of {distribution_of(package.name)} and {package.softmax} that belong "
-            "together"
+            f"{folder} has the {part} of another {package.name} than the installed one: install "
+            f"the versions of {model} and {model}-{part} that belong together"
         )
-    return folder / MODEL_FOLDER, facts.eight_bit
+    return folder / MODEL_FOLDER, facts
 
 
 def bundled_model() -> Path:

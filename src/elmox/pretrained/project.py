@@ -1,4 +1,4 @@
-"""Write a model as a Python project that pip installs: `packages/NAME` and `packages/NAME-softmax`.
+"""Write a model as Python projects that pip installs: `packages/NAME`, `packages/NAME-softmax`.
 
 pyproject.toml             the distribution elmox-NAME, with an entry point
 README.md LICENSE          the model's card, the license of its weights
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from elmox.config import BUNDLED
 from elmox.errors import Argument, ArgumentError, ElmoxError
@@ -34,6 +35,7 @@ from elmox.pretrained.packages import (
     PACKAGE_FILE,
     PACKAGE_FORMAT,
     SOFTMAXES,
+    TAGGERS,
     PackageFacts,
     distribution_of,
     elmox_version,
@@ -76,15 +78,35 @@ pip install packages/{folder}    # in a clone of elmox
 ```
 
 ```python
-from elmox import Elmo
-
-elmo = Elmo.from_pretrained("{name}")
 {use}
 ```
 {card}"""
 _LICENSE = (
     "The files of this package are licensed under {license}: https://spdx.org/licenses/{license}\n"
 )
+_TAGGERS_APART = Argument("taggers_apart", True)
+_LOAD = 'from elmox import Elmo\n\nelmo = Elmo.from_pretrained("{name}")\n'
+
+
+class _Kind(NamedTuple):
+    """Texts of a part's project."""
+
+    title: str
+    group: str
+    use: str
+
+
+_KINDS = {
+    "model": _Kind("An ELMo biLM", MODELS, f'{_LOAD}elmo.encode("I will buy you a present.")'),
+    "softmax": _Kind(
+        "The softmax of an ELMo biLM", SOFTMAXES, f'{_LOAD}elmo.predict("I buy ___.")'
+    ),
+    "taggers": _Kind(
+        "Taggers that read an ELMo biLM",
+        TAGGERS,
+        'from elmox import TaskPredictor\n\nTaskPredictor.from_pretrained("{name}/pos")',
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -98,6 +120,7 @@ class ProjectOptions:
         license_file: its text; None for a reference to it.
         softmax: whether to write the package of the softmax.
         taggers: directories of taggers by name, as `elmox.tasks.ready.store_tagger` writes them.
+        taggers_apart: whether the taggers are a package of their own, `NAME-taggers`.
         force: replace existing projects.
     """
 
@@ -107,15 +130,17 @@ class ProjectOptions:
     license_file: Path | None = None
     softmax: bool = True
     taggers: Mapping[str, Path] = field(default_factory=dict)
+    taggers_apart: bool = False
     force: bool = False
 
 
 def write_projects(folder: Path, out: Path, options: ProjectOptions) -> list[Path]:
-    """Write the projects of a model and of its softmax, with files as they are stored.
+    """Write the projects of a model, its softmax and its taggers, with files as they are stored.
 
     Args:
         folder: a model directory; everything in it is included except hidden files.
-        out: the directory of all packages: the projects are `out/NAME` and `out/NAME-softmax`.
+        out: the directory of all packages: the projects are `out/NAME`, `out/NAME-softmax` if the
+            model has one, and `out/NAME-taggers` if they are a package of their own.
         options: see `ProjectOptions`.
 
     Returns:
@@ -133,8 +158,10 @@ def write_projects(folder: Path, out: Path, options: ProjectOptions) -> list[Pat
     build_indexer(checkpoint, str(folder))
     has_softmax = options.softmax and build_softmax(checkpoint) is not None
     digest = checkpoint_digest(checkpoint, with_state=False)
-    parts = ("model", "softmax") if has_softmax else ("model",)
-    paths = [out / (name if part == "model" else f"{name}-softmax") for part in parts]
+    parts = ["model", *["softmax"] * has_softmax, *["taggers"] * options.taggers_apart]
+    if options.taggers_apart and not _taggers(folder, options.taggers):
+        raise ArgumentError("{} has no taggers: leave out {}", folder, _TAGGERS_APART)
+    paths = [out / _project_name(name, part) for part in parts]
     for path in paths:
         refuse_existing(path, options.force)
         if path.is_dir() and any(path.iterdir()) and not (path / "pyproject.toml").is_file():
@@ -178,35 +205,35 @@ def _checked_name(name: str) -> str:
             "{}: expected lowercase letters, digits and single hyphens, such as english-original",
             Argument("name", name),
         )
-    if name == BUNDLED or name.endswith("-softmax"):
+    if name == BUNDLED or name.endswith(("-softmax", "-taggers")):
         raise ArgumentError(
             "{} is the name of {}: choose another",
             Argument("name", name),
-            "the model that comes with elmox" if name == BUNDLED else "a softmax's package",
+            "the model that comes with elmox" if name == BUNDLED else "a part of another package",
         )
     return name
 
 
 def _write_project(new: Path, folder: Path, facts: PackageFacts, options: ProjectOptions) -> None:
     """Fill the directory of one project."""
-    is_model = facts.part == "model"
-    folder_name = facts.name if is_model else f"{facts.name}-softmax"
+    folder_name = _project_name(facts.name, facts.part)
     distribution = distribution_of(folder_name)
     module = distribution.replace("-", "_")
     card = (folder / "README.md").read_text("utf-8") if (folder / "README.md").is_file() else ""
     license = options.license or card_license(card) or "Apache-2.0"
     files = new / "src" / module / MODEL_FOLDER
     files.mkdir(parents=True)
-    softmax = {SOFTMAX_FILE, VOCAB_FILE}
     for path in sorted(folder.iterdir()):
-        if path.is_file() and not path.name.startswith(".") and (path.name in softmax) != is_model:
+        part = "softmax" if path.name in (SOFTMAX_FILE, VOCAB_FILE) else "model"
+        if path.is_file() and not path.name.startswith(".") and part == facts.part:
             shutil.copyfile(path, files / path.name)
-    if is_model:
-        _copy_taggers(folder, files / TAGGERS_FOLDER, options.taggers)
+    if facts.part == ("taggers" if options.taggers_apart else "model"):
+        for name, path in _taggers(folder, options.taggers).items():
+            shutil.copytree(path, files / TAGGERS_FOLDER / name)
     (files.parent / PACKAGE_FILE).write_bytes(to_json(asdict(facts)))
     (files.parent / "__init__.py").write_text(f'"""Files of {facts.name}, a model for elmox."""\n')
-    kind = "An ELMo biLM" if is_model else "The softmax of an ELMo biLM"
-    description = f"{kind} for elmox: {facts.name}"
+    kind = _KINDS[facts.part]
+    description = f"{kind.title} for elmox: {facts.name}"
     elmox = f"elmox>={elmox_version()}"
     model = f"{distribution_of(facts.name)}=={options.version}"
     values: dict[str, object] = {
@@ -214,18 +241,18 @@ def _write_project(new: Path, folder: Path, facts: PackageFacts, options: Projec
         "version": options.version,
         "description": description,
         "license": license,
-        "dependencies": [elmox] if is_model else [elmox, model],
-        "group": MODELS if is_model else SOFTMAXES,
+        "dependencies": [elmox] if facts.part == "model" else [elmox, model],
+        "group": kind.group,
         "name": facts.name,
         "module": module,
         "source": f"src/{module}",
     }
     toml = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
     (new / "pyproject.toml").write_text(_PYPROJECT.format(**toml), encoding="utf-8")
-    use = 'elmo.encode("I will buy you a present.")' if is_model else 'elmo.predict("I buy a ___.")'
     readme = _README.format(
         distribution=distribution, description=f"{description}.", folder=folder_name,
-        name=facts.name, use=use, card=f"\n{card_body(card)}" if is_model else "",
+        use=kind.use.format(name=facts.name),
+        card=f"\n{card_body(card)}" if facts.part == "model" else "",
     )  # fmt: skip
     (new / "README.md").write_text(readme, encoding="utf-8")
     if options.license_file is None:
@@ -234,9 +261,12 @@ def _write_project(new: Path, folder: Path, facts: PackageFacts, options: Projec
         shutil.copyfile(options.license_file, new / "LICENSE")
 
 
-def _copy_taggers(folder: Path, out: Path, more: Mapping[str, Path]) -> None:
-    """Copy the taggers of a model's directory, and those that are given."""
+def _taggers(folder: Path, more: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the taggers of a model's directory, and those that are given, by name."""
     stored = folder / TAGGERS_FOLDER
     inside = {path.name: path for path in stored.iterdir()} if stored.is_dir() else {}
-    for name, path in {**inside, **more}.items():
-        shutil.copytree(path, out / name)
+    return {**inside, **more}
+
+
+def _project_name(name: str, part: str) -> str:
+    return name if part == "model" else f"{name}-{part}"

@@ -17,7 +17,7 @@ from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import to_json
 from elmox.model.checkpoint import checkpoint_digest
 from elmox.pretrained.native import TAGGERS_FOLDER, is_model_directory, read_directory
-from elmox.pretrained.packages import installed_model, installed_names
+from elmox.pretrained.packages import installed_model, installed_names, taggers_of
 from elmox.tasks.model import WeightType, is_task_model, read_model, write_model
 from elmox.tasks.recipe import NO_ELMO
 from elmox.tasks.registry import TASKS
@@ -25,11 +25,10 @@ from elmox.tasks.registry import TASKS
 SCORES_FILE = "scores.json"
 
 
-def tagger_names(model: Path) -> list[str]:
-    """Return the names of the ready taggers of a model directory."""
-    folder = model / TAGGERS_FOLDER
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [path.name for path in paths if is_task_model(path)]
+def ready_taggers(model: Path) -> dict[str, Path]:
+    """Return the ready taggers of a model directory, and of its second package, by name."""
+    paths = [path for folder in taggers_of(model) for path in sorted(folder.iterdir())]
+    return {path.name: path for path in paths if is_task_model(path)}
 
 
 def find_tagger(name: str | Path) -> Path:
@@ -49,17 +48,20 @@ def find_tagger(name: str | Path) -> Path:
         return path
     folder = installed_model(model)
     assert folder is not None
-    names = tagger_names(folder)
-    if tagger not in names:
+    taggers = ready_taggers(folder)
+    if tagger not in taggers:
         raise ElmoxError(
-            f"{model} has no ready tagger {tagger!r}: it has {', '.join(names) or 'none'}; give "
+            f"{model} has no ready tagger {tagger!r}: it has {', '.join(taggers) or 'none'}; give "
             "one of them, or the path of a fitted model"
         )
-    return folder / TAGGERS_FOLDER / tagger
+    return taggers[tagger]
 
 
 def bilm_of(tagger: Path) -> Path | None:
-    """Return the model directory that a ready tagger is part of; None if it is elsewhere."""
+    """Return the model directory that a ready tagger is part of; None if it is elsewhere.
+
+    A tagger in a package of its own finds its biLM by the name in its recipe.
+    """
     folder = tagger.absolute().parent
     is_ready = folder.name == TAGGERS_FOLDER and is_model_directory(folder.parent)
     return folder.parent if is_ready else None
