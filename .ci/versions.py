@@ -30,7 +30,7 @@ import elmox
 
 warnings.simplefilter("ignore")
 optional = {"playwright", "spacy", "ray", "transformers", "sentence_transformers", "opentelemetry",
-            "pandas", "faiss", "allennlp", "triton", "thinc", "torch.distributed"}
+            "pandas", "faiss", "flair", "allennlp", "triton", "thinc", "torch.distributed"}
 count = 0
 for module in pkgutil.walk_packages(elmox.__path__, "elmox."):
     if module.name.endswith("__main__"):
