@@ -226,7 +226,7 @@ def main() -> None:
     )
     parser.add_argument("--model", help="anything that Elmo.from_pretrained loads")
     parser.add_argument("--trainable", action="store_true", help="train the biLM as well")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--rates", type=float, nargs="+", help="learning rates to choose from")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--limit", type=int, help="read only so many pairs of each part")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from elmox.errors import (
         ArgumentError,
         ElmoxError,
+        MissingPackage,
         NothingHeldOut,
         NothingToLearn,
         OutputExists,
@@ -36,6 +37,7 @@ _HOMES = {
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
     "LayerMix": "elmox.model.layer_mix",
+    "MissingPackage": "elmox.errors",
     "NothingHeldOut": "elmox.errors",
     "NothingToLearn": "elmox.errors",
     "OccurrenceIndex": "elmox.search.occurrence_index",
@@ -57,6 +59,7 @@ __all__ = [
     "ElmoEmbedding",
     "ElmoxError",
     "LayerMix",
+    "MissingPackage",
     "NothingHeldOut",
     "NothingToLearn",
     "OccurrenceIndex",

@@ -294,5 +294,11 @@ def test_without_scikit_learn_one_line_says_what_to_install(
     for module in [name for name in sys.modules if name.startswith("sklearn.")]:
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "elmox.integrations.sklearn")
-    with pytest.raises(ElmoxError, match=r"scikit-learn is not installed: pip install .elmox"):
+    with pytest.raises(ElmoxError, match=r"scikit-learn is not installed: pip install .elmox") as (
+        caught
+    ):
         __import__("elmox.integrations.sklearn")
+    assert isinstance(caught.value, ImportError)
+    assert str(caught.value.name).partition(".")[0] == "sklearn"
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.name) == (str(caught.value), caught.value.name)

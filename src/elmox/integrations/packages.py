@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from elmox.errors import ElmoxError, install_hint
+from elmox.errors import MissingPackage, install_hint
 
 
 @contextmanager
@@ -15,10 +15,14 @@ def importing(name: str, extra: str, *modules: str) -> Iterator[None]:
         extra: the extra of elmox that installs it.
         *modules: its top-level modules. A failure to import anything else keeps its traceback: the
             package is installed and damaged.
+
+    Raises:
+        MissingPackage: the package is not installed.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in modules:
             raise
-        raise ElmoxError(f"{name} is not installed: {install_hint(extra)}") from None
+        message = f"{name} is not installed: {install_hint(extra)}"
+        raise MissingPackage(message, error.name) from None

@@ -1,11 +1,13 @@
 """The biLM of spaCy components: loaded when it is first used, and shared by all of a process."""
 
-import multiprocessing
-import os
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from elmox.config import BUNDLED
+from elmox.errors import Argument, ArgumentError
+from elmox.integrations.spacy.workers import ThreadLimit
 
 if TYPE_CHECKING:
     from elmox.elmo import Elmo
@@ -28,41 +30,55 @@ class Bilm:
         self.model = BUNDLED if model is None else model
         self.device, self.dtype = device, dtype
         self._elmo: Elmo | None = None
-        self._process = os.getpid()
+        self._digest: str | None = None
+        self._threads = ThreadLimit()
 
     @property
     def elmo(self) -> "Elmo":
         """The model, ready to compute in this process."""
-        limit_threads(self._process)
+        self._threads.apply()
         if self._elmo is None:
             self._elmo = _load(self.model, self.device or spacy_device(), self.dtype)
+            self._digest = None
         return self._elmo
 
-    @elmo.setter
-    def elmo(self, elmo: "Elmo") -> None:
-        self._elmo = elmo
+    def digest(self) -> str:
+        """Return a digest of everything that vectors depend on."""
+        elmo = self.elmo
+        if self._digest is None:
+            self._digest = elmo.digest()
+        return self._digest
+
+    def require(self, digest: str) -> None:
+        """Refuse another biLM than that of a stored pipeline."""
+        if self.digest() != digest:
+            raise ArgumentError(
+                "the pipeline was saved with another biLM than {}: give the one it was saved "
+                "with as {}",
+                self.model,
+                Argument("model"),
+            )
+
+    def save(self, path: Path) -> None:
+        """Write a model directory without the softmax, which vectors do not need."""
+        from elmox.pretrained.native import write_directory
+
+        write_directory(replace(self.elmo.checkpoint(), softmax=None), path, force=True)
+
+    def load(self, path: Path) -> None:
+        """Use the model in this directory, which nothing else shares and which may be removed."""
+        from elmox.elmo import Elmo
+
+        self._elmo = Elmo.from_pretrained(
+            path, device=self.device or spacy_device(), dtype=self.dtype
+        )
+        self._digest = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_elmo": None}
 
     def __repr__(self) -> str:
         return f"Bilm({self.model!r}, device={self.device!r}, dtype={self.dtype!r})"
-
-
-def limit_threads(process: int) -> None:
-    """Use one thread in a worker process.
-
-    The threads of GNU OpenMP do not survive a fork: a forked worker that wants several waits for
-    them forever. A spawned worker shares its cores with the other workers.
-
-    Args:
-        process: the process in which the caller was made.
-    """
-    import torch
-
-    is_worker = process != os.getpid() or multiprocessing.parent_process() is not None
-    if is_worker and torch.get_num_threads() > 1:
-        torch.set_num_threads(1)
 
 
 def spacy_device() -> str:
@@ -78,7 +94,6 @@ def _load(model: str, device: str, dtype: str) -> "Elmo":
 
     elmo = _shared.get((model, device, dtype))
     if elmo is None:
-        elmo = _shared[model, device, dtype] = Elmo.from_pretrained(
-            model, device=device, dtype=dtype
-        )
+        elmo = Elmo.from_pretrained(model, device=device, dtype=dtype)
+        _shared[model, device, dtype] = elmo
     return elmo

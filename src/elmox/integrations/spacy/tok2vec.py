@@ -34,7 +34,7 @@ MiB = 2**20
 def build_tok2vec(
     model: str | None = None,
     width: int | None = None,
-    sentences: SentenceMode = "rules",
+    sentences: str = "rules",
     dropout: float = 0.0,
     mix_learn_rate: float = 10.0,
     cache_mb: int = 1024,
@@ -53,9 +53,9 @@ def build_tok2vec(
         cache_mb: memory for encoded sentences, in MiB; 0 encodes every time.
         device: device of the biLM; None for the one that spaCy uses.
     """
-    check_mode(sentences)
     require_at_least(1, "width", width)
-    mix = _mix_layer(Bilm(model, device), sentences, dropout, mix_learn_rate, cache_mb * MiB)
+    mode = check_mode(sentences)
+    mix = _mix_layer(Bilm(model, device), mode, dropout, mix_learn_rate, cache_mb * MiB)
     if width is None:
         return mix
     reduce = Maxout(nO=width, nI=mix.get_dim("nO"), nP=3, dropout=0.0, normalize=True)
@@ -79,12 +79,14 @@ def _mix_layer(
             "sentences": sentences,
             "mix_dropout": dropout,  # spaCy overwrites what is called "dropout_rate"
             "mix_learn_rate": rate,
+            "digest": "",  # of the biLM that the layer was trained with
         },
     )
 
 
 def _init(model: Model[list[Doc], list[Any]], X: Any = None, Y: Any = None) -> None:
     """Start from the average of the layers."""
+    model.attrs["digest"] = model.attrs["bilm"].digest()
     model.set_param("w", model.ops.alloc1f(model.attrs["bilm"].elmo.num_layers))
     model.set_param("g", model.ops.alloc1f(1))
 
@@ -137,6 +139,7 @@ def _forward(
 
 def _layers_of(model: Model[list[Doc], list[Any]], docs: Sequence[Doc]) -> NDArray[np.float32]:
     """Return all layers of all tokens, (J, N, D); each distinct sentence is encoded once."""
+    model.attrs["bilm"].require(model.attrs["digest"])
     elmo, cache = model.attrs["bilm"].elmo, model.attrs["cache"]
     shape = (elmo.num_layers, elmo.dim)
     sentences = [sentences_of(doc, model.attrs["sentences"]) for doc in docs]
