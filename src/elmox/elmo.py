@@ -91,6 +91,7 @@ class Elmo(TextEncoder):
         state: StateMode = "zero",
         device: str | torch.device | None = None,
         dtype: str | torch.dtype = "float32",
+        verify: bool = True,
     ) -> "Elmo":
         """Load a model.
 
@@ -113,11 +114,13 @@ class Elmo(TextEncoder):
             device: "cpu", "cuda", ...; a GPU if there is one by default.
             dtype: "float32", "bfloat16" or "float16"; "int8" for a CPU: the LSTMs' products run in
                 8-bit integers, everything else in float32, which is also what is saved.
+            verify: compare the files of a model directory with the checksums in it.
         """
         checkpoint = load_checkpoint(
             path,
             revision=revision,
             token=token,
+            verify=verify,
             options=options,
             vocab=vocab,
             token_embeddings=token_embeddings,
