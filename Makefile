@@ -5,13 +5,24 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test test-lowest test-newest docs lint format bench dist clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/demo.py
+	@echo
+	@echo "To explore the model in your browser: $(BIN)/elmox explore"
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Every example of README and docs runs, every link leads somewhere.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/test_docs.py
+
+# The core with the lowest and the newest dependencies that pyproject.toml allows, each in an
+# environment of its own. For torch without CUDA: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+test-lowest test-newest: test-%:
+	$(PYTHON) .ci/versions.py $* .venv-$*
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -34,14 +45,19 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/weights_check.py
 
+# The same bytes from the same commit, wherever and whenever it runs.
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
+
 clean:
-	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-newest build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -e '.[plots]'
+	$(PIP) -e '.[plots,onnx]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""What a model loses when it is stored in float16 and when it runs in int8, and how fast it loads.
+"""Loss of quality from storage in float16 and inference in int8, and the time to load a model.
 
 FULL is a model in float32 as its training run left it, STORED the same model as it is shipped. On a
 running text, read line by line as `elmox eval` reads it:
@@ -6,12 +6,12 @@ running text, read line by line as `elmox eval` reads it:
 - vectors: how far each token's vector moves, |stored - full| / |full|, in every layer; all tokens
   of the first sentences;
 - perplexity by the full softmax, state carried, of the whole text;
-- int8: the stored model with 8-bit products beside the stored model in float32, the cosine of
+- int8: the stored model with 8-bit products next to the stored model in float32, the cosine of
   every layer and the perplexity. The probe of parts of speech is `elmox probe pos`;
-- loading: seconds from a running torch to a model, in processes of their own, files in the cache;
+- loading: seconds from a running torch to a model, in fresh processes, files in the cache;
 - files: their sizes, and deflated as in a wheel.
 
-The three evaluations take most of the time; `--words` makes do with the beginning of the text.
+The three evaluations take most of the time; `--words` limits them to the beginning of the text.
 
     python benchmarks/bundled.py runs/english-small/best                  # and the bundled model
     python benchmarks/bundled.py runs/mine/best my-model --text text.txt --tokenized
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from elmox import Elmo
 from elmox.bench.machine import machine_facts, machine_line
-from elmox.pretrained.load import bundled_model
+from elmox.pretrained.packages import bundled_model
 from elmox.text.sentences import split_sentences
 
 Sentences = list[list[str]]
@@ -91,18 +91,18 @@ def layers_of(elmo: Elmo, sentences: Sentences) -> NDArray[np.float32]:
 
 
 def moved(full: NDArray[np.float32], stored: NDArray[np.float32]) -> dict[str, Any]:
-    """How far vectors (L+1, N, D) move: layer by layer, and by each token's worst layer."""
+    """Relative change of vectors (L+1, N, D) in each layer and in the worst layer of each token."""
     change = np.linalg.norm(stored - full, axis=-1) / np.linalg.norm(full, axis=-1)  # (L+1, N)
-    rows = {f"layer {number}": own for number, own in enumerate(change)}
+    rows = {f"layer {number}": values for number, values in enumerate(change)}
     rows["the worst layer of each token"] = change.max(0)
     return {
         name: {
-            "median": float(np.median(own)),
-            "percentile_99_9": float(np.quantile(own, 0.999)),
-            "largest": float(own.max()),
-            "share_near": float((own <= FAR).mean()),
+            "median": float(np.median(values)),
+            "percentile_99_9": float(np.quantile(values, 0.999)),
+            "largest": float(values.max()),
+            "share_near": float((values <= FAR).mean()),
         }
-        for name, own in rows.items()
+        for name, values in rows.items()
     }
 
 
@@ -113,7 +113,7 @@ def cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> list[float]:
 
 
 def load_times(model: Path, repeats: int) -> dict[str, float]:
-    """Medians over processes of their own; the first one fills the file cache and is left out."""
+    """Medians over fresh processes; the first one fills the file cache and is omitted."""
     runs = []
     for _ in range(repeats + 1):
         command = [sys.executable, "-c", LOAD, str(model)]
@@ -131,13 +131,13 @@ def file_sizes(model: Path) -> dict[str, dict[str, int]]:
 
 
 def measure(full: Path, stored: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Everything, as JSON has it."""
+    """All figures, for JSON."""
     whole = Elmo.from_pretrained(full, device="cpu")
     half = Elmo.from_pretrained(stored, device="cpu")
     text = list(read_sentences(arguments.text, arguments.tokenized, half))
     some, evaluated = first_words(text, arguments.vectors), first_words(text, arguments.words)
     before, after = layers_of(whole, some), layers_of(half, some)
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "vectors": {"tokens": before.shape[1], "change": moved(before, after)},
         "perplexity": {
             "full": whole.evaluate(evaluated).to_dict(),
@@ -145,22 +145,24 @@ def measure(full: Path, stored: Path, arguments: argparse.Namespace) -> dict[str
         },
     }
     half.to(dtype="int8")
-    found["int8"] = {"cosine": cosines(after, layers_of(half, some))}
-    found["perplexity"]["int8"] = half.evaluate(evaluated).to_dict()
-    found["loading"] = load_times(stored, arguments.repeats)
-    found["files"] = file_sizes(stored)
-    return found
+    results["int8"] = {"cosine": cosines(after, layers_of(half, some))}
+    results["perplexity"]["int8"] = half.evaluate(evaluated).to_dict()
+    results["loading"] = load_times(stored, arguments.repeats)
+    results["files"] = file_sizes(stored)
+    return results
 
 
-def verdict(found: dict[str, Any]) -> list[Limit]:
-    """What the shipped model must hold, and whether it does."""
-    worst = found["vectors"]["change"]["the worst layer of each token"]
-    perplexity = {name: own["perplexity"] for name, own in found["perplexity"].items()}
+def verdict(results: dict[str, Any]) -> list[Limit]:
+    """Limits for the shipped model, and whether they hold."""
+    worst = results["vectors"]["change"]["the worst layer of each token"]
+    perplexity = {
+        name: evaluation["perplexity"] for name, evaluation in results["perplexity"].items()
+    }
     stored = 100 * (perplexity["stored"] / perplexity["full"] - 1)
     int8 = 100 * (perplexity["int8"] / perplexity["stored"] - 1)
     median, near = worst["median"], worst["share_near"]
-    cosine, load = min(found["int8"]["cosine"]), found["loading"]["load"]
-    size = sum(file["deflated"] for file in found["files"].values())
+    cosine, load = min(results["int8"]["cosine"]), results["loading"]["load"]
+    size = sum(file["deflated"] for file in results["files"].values())
     return [
         Limit("float16: median change of a vector", median, f"{median:.1e}", "<= 2e-3",
               median <= 2e-3),
@@ -171,7 +173,7 @@ def verdict(found: dict[str, Any]) -> list[Limit]:
         Limit("int8: mean cosine with float32, lowest layer", cosine, f"{cosine:.5f}", ">= 0.99",
               cosine >= 0.99),
         Limit("int8: change of perplexity", int8, f"{int8:+.3f}%", "< 2%", abs(int8) < 2),
-        Limit("seconds to load, beside torch", load, f"{load:.2f}", "< 1", load < 1),
+        Limit("seconds to load, without torch", load, f"{load:.2f}", "< 1", load < 1),
         Limit("MB in a wheel", size / MB, f"{size / MB:.1f}", "< 60", size < 60 * MB),
     ]  # fmt: skip
 
@@ -182,39 +184,39 @@ def table(title: str, head: list[str], rows: list[list[str]]) -> list[str]:
     return ["", f"## {title}", "", *(f"| {' | '.join(line)} |" for line in lines)]
 
 
-def report(facts: dict[str, Any], found: dict[str, Any], limits: list[Limit]) -> str:
+def report(facts: dict[str, Any], results: dict[str, Any], limits: list[Limit]) -> str:
     """The results in Markdown."""
     lines = [
         "# The bundled model, stored in float16 and run in int8",
         "",
         f"{machine_line(facts['machine'])}. Made by `{facts['command']}`.",
         f"Full: {facts['full']}. Stored: {facts['stored']}. Text: {facts['text']}; vectors of its",
-        f"first {found['vectors']['tokens']:,} tokens.",
+        f"first {results['vectors']['tokens']:,} tokens.",
     ]
     rows = [[x.what, x.shown, x.limit, "yes" if x.held else "**no**"] for x in limits]
     lines += table("What must hold", ["", "measured", "limit", "held"], rows)
     rows = [
-        [name, f"{own['median']:.1e}", f"{own['percentile_99_9']:.1e}", f"{own['largest']:.1e}",
-         f"{own['share_near']:.3%}"]
-        for name, own in found["vectors"]["change"].items()
+        [name, f"{change['median']:.1e}", f"{change['percentile_99_9']:.1e}",
+         f"{change['largest']:.1e}", f"{change['share_near']:.3%}"]
+        for name, change in results["vectors"]["change"].items()
     ]  # fmt: skip
     head = ["", "median", "99.9% below", "largest", f"tokens <= {FAR:g}"]
     lines += table("Relative change of a vector by float16", head, rows)
     rows = [
-        [name, f"{own['perplexity']:.4f}", f"{own['forward_perplexity']:.4f}",
-         f"{own['backward_perplexity']:.4f}", f"{own['bits_per_character']:.5f}",
-         f"{own['num_tokens']:,}", f"{own['unknown_share']:.2%}"]
-        for name, own in found["perplexity"].items()
+        [name, f"{evaluation['perplexity']:.4f}", f"{evaluation['forward_perplexity']:.4f}",
+         f"{evaluation['backward_perplexity']:.4f}", f"{evaluation['bits_per_character']:.5f}",
+         f"{evaluation['num_tokens']:,}", f"{evaluation['unknown_share']:.2%}"]
+        for name, evaluation in results["perplexity"].items()
     ]  # fmt: skip
     head = ["", "perplexity", "forward", "backward", "bits per character", "tokens", "unknown"]
     lines += table("Perplexity", head, rows)
-    rows = [[f"layer {n}", f"{mean:.5f}"] for n, mean in enumerate(found["int8"]["cosine"])]
-    lines += table("int8 beside float32, both of the stored weights", ["", "mean cosine"], rows)
-    rows = [[name.replace("_", " "), f"{s:.2f}"] for name, s in found["loading"].items()]
+    rows = [[f"layer {n}", f"{mean:.5f}"] for n, mean in enumerate(results["int8"]["cosine"])]
+    lines += table("int8 and float32, both from the stored weights", ["", "mean cosine"], rows)
+    rows = [[name.replace("_", " "), f"{s:.2f}"] for name, s in results["loading"].items()]
     lines += table("Loading, in a fresh process", ["", "seconds"], rows)
     rows = [
-        [name, f"{own['bytes'] / MB:.2f}", f"{own['deflated'] / MB:.2f}"]
-        for name, own in found["files"].items()
+        [name, f"{size['bytes'] / MB:.2f}", f"{size['deflated'] / MB:.2f}"]
+        for name, size in results["files"].items()
     ]
     lines += table("Files", ["", "MB", "deflated"], rows)
     return "\n".join(lines) + "\n"
@@ -241,13 +243,13 @@ def main() -> None:
         "stored": "/".join(stored.resolve().parts[-2:]),
         "text": arguments.text.name if arguments.text else wiki,
     }
-    found = measure(arguments.full, stored, arguments)
-    limits = verdict(found)
-    shown = report(facts, found, limits)
+    results = measure(arguments.full, stored, arguments)
+    limits = verdict(results)
+    shown = report(facts, results, limits)
     print(shown)
     arguments.results.mkdir(exist_ok=True)
     (arguments.results / "bundled.md").write_text(shown, encoding="utf-8")
-    values = {**facts, **found, "limits": [asdict(limit) for limit in limits]}
+    values = {**facts, **results, "limits": [asdict(limit) for limit in limits]}
     (arguments.results / "bundled.json").write_text(json.dumps(values, indent=2) + "\n")
 
 

@@ -3,7 +3,7 @@
 Both read the same tokenized sentences from the same random checkpoint in the same process, with the
 same torch and threads, from token lists to the average of the layers: in batches of the same number
 of sentences, and one sentence at a time. elmox's word cache is empty at the start ("cold"); the
-figure with a filled cache ("warm") is a column of its own. AllenNLP gets the batches in the order
+figure with a filled cache ("warm") is a separate column. AllenNLP gets the batches in the order
 of the text, as its users gave them, and sorted by length, which it does not do itself. elmox runs
 in float32 and with 8-bit products, whose vectors are compared with those of float32.
 
@@ -82,7 +82,7 @@ def _runs(
     singles: Sentences,
     size: int,
 ) -> dict[str, Callable[[], None]]:
-    """What is timed: name -> one run. Names of elmox's begin with the dtype."""
+    """Timed runs by name; the names of elmox's begin with the dtype."""
     runs: dict[str, Callable[[], Any]] = {}
 
     def together(elmo: Elmo) -> None:

@@ -2,7 +2,7 @@
 
 To memory: `encode_tokens(..., layers="all", convert_to_tensor=True)` on tokenized sentences, with
 an empty word cache ("cold") and a filled one ("warm"). To the disk: `embed_file`, which is what
-`elmox embed` runs, all layers in float16, beside a plain sequential write of the same number of
+`elmox embed` runs, all layers in float16, next to a plain sequential write of the same number of
 bytes to the same disk with the same care (an fsync every 256 MB), in turns. Random weights of the
 original size in bfloat16.
 
@@ -10,7 +10,7 @@ original size in bfloat16.
     python benchmarks/embed_gpu.py --tokens tokens.txt          # a tokenized sentence per line
 
 A million tokens are 6 GB on the disk, three times that for HDF5 while it is being made; everything
-is removed again. `--scratch` says where.
+is removed again. `--scratch` sets the folder.
 """
 
 import argparse
@@ -75,7 +75,9 @@ def to_memory(elmo: Elmo, sentences: list[list[str]], args: argparse.Namespace) 
             elmo.reader.cache.clear()
             for name in times:
                 times[name].append(seconds(run))
-        cold, warm = (num_tokens / statistics.median(found) for found in times.values())
+        cold, warm = (
+            num_tokens / statistics.median(seconds_taken) for seconds_taken in times.values()
+        )
         size = "default" if batch_tokens is None else f"{batch_tokens:,}"
         rows.append(f"| {size} | {cold:,.0f} | {warm:,.0f} |")
         print(rows[-1], flush=True)

@@ -35,12 +35,14 @@ def cases(num_mutations: int, every: int) -> Iterator[Case]:
     from hostile_hdf5 import HDF5
     from hostile_pickles import PICKLED
     from hostile_sizes import SIZES
+    from hostile_tf1 import TENSORFLOW
     from mutations import FORMATS, mutate
 
     groups = {
         "HDF5": HDF5,
         "declared sizes, JSON, safetensors": SIZES,
         "torch files": PICKLED,
+        "TensorFlow": TENSORFLOW,
         "archives, folders, devices": ARCHIVED,
     }
     for group, hostiles in groups.items():

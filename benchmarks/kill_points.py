@@ -100,7 +100,7 @@ class Scenario:
 
 @dataclass
 class Count:
-    """What came of a scenario."""
+    """Outcome of a scenario."""
 
     points: int = 0
     complete: int = 0  # refused by the rerun, because everything was there
@@ -116,7 +116,7 @@ def scenarios() -> list[Scenario]:
     pair = tuple(f"out{end}" for end in (".hdf5", "_options.json", "_vocab.txt", "_softmax.hdf5"))
     fit = " ".join(f"--set {setting}" for setting in FIT)
     data = "--train IN/names.txt --dev IN/names.txt --test IN/names.txt"
-    found = [
+    cases = [
         Scenario("prepare", prepare, ("corpus",)),
         Scenario("prepare --force", f"{prepare} --force", ("corpus",), old_corpus),
         Scenario("convert, unpacking", "convert IN/model.zip OUT/model", ("model",)),
@@ -149,14 +149,14 @@ def scenarios() -> list[Scenario]:
         embed = f"embed IN/model IN/lines.txt OUT/{output} --tokenized --device cpu"
         old = (f"embed IN/model IN/few.txt OUT/{output} --tokenized --device cpu",)
         kind = {"out": "npy"}.get(output, Path(output).suffix[1:])
-        found.append(Scenario(f"embed, {kind}", embed, (output,)))
-        found.append(Scenario(f"embed --force, {kind}", f"{embed} --force", (output,), old))
-    for one in list(found):
+        cases.append(Scenario(f"embed, {kind}", embed, (output,)))
+        cases.append(Scenario(f"embed --force, {kind}", f"{embed} --force", (output,), old))
+    for one in list(cases):
         if one.name in ("prepare --force", "convert --force", "embed --force, npy", "train", "fit"):
             name = f"{one.name}, no exchange"
             without = Scenario(name, one.command, one.outputs, one.old, one.resume, False)
-            found.append(without)
-    return found
+            cases.append(without)
+    return cases
 
 
 def make_inputs(folder: Path) -> None:
@@ -190,7 +190,7 @@ def make_inputs(folder: Path) -> None:
 def run(
     inputs: Path, work: Path, words: str, number: int | None = None, exchange: bool = True
 ) -> tuple[int, str]:
-    """`elmox WORDS` in a forked process; its exit code, negative for a signal, and what it said.
+    """`elmox WORDS` in a forked process; its exit code, negative for a signal, and its output.
 
     Args:
         inputs, work: the folders.
@@ -198,11 +198,11 @@ def run(
         number: kill it before that operation; 0 to list them in `journal` next to the work folder.
         exchange: whether two names can be exchanged.
     """
-    said = work.with_name("said")
+    output = work.with_name("output")
     pid = os.fork()
     if pid == 0:
         try:
-            _be_elmox(inputs, work, words, number, exchange, said)
+            _be_elmox(inputs, work, words, number, exchange, output)
         except SystemExit as end:
             sys.stderr.flush()
             os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
@@ -212,17 +212,17 @@ def run(
             os._exit(99)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code, said.read_text(encoding="utf-8", errors="replace")
+    return code, output.read_text(encoding="utf-8", errors="replace")
 
 
 def _be_elmox(
-    inputs: Path, work: Path, words: str, number: int | None, exchange: bool, said: Path
+    inputs: Path, work: Path, words: str, number: int | None, exchange: bool, log: Path
 ) -> None:
     import elmox.cli.main
     import elmox.io.files
     import elmox.vectors.embed
 
-    output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     tempfile.tempdir = str(work / "tmp")
@@ -245,24 +245,24 @@ def _located(word: str, inputs: Path, work: Path) -> str:
 
 def must_run(inputs: Path, work: Path, words: str, exchange: bool = True) -> None:
     """Run a command that must end well."""
-    code, said = run(inputs, work, words, exchange=exchange)
+    code, output = run(inputs, work, words, exchange=exchange)
     if code != 0:
-        raise RuntimeError(f"elmox {words} ended with {code}:\n{said}")
+        raise RuntimeError(f"elmox {words} ended with {code}:\n{output}")
 
 
 def tree(folder: Path) -> Tree:
     """All names below a folder, and what the files hold; without what no two runs share."""
-    found: Tree = {}
+    contents: Tree = {}
     for path in sorted(folder.rglob("*")):
         content = path.read_bytes() if path.is_file() else None
         if content is not None and path.suffix in (".json", ".jsonl"):
             content = TIMES.sub(rb'"\1": 0', content)
-        found[str(path.relative_to(folder))] = b"" if path.name == ".launch" else content
-    return found
+        contents[str(path.relative_to(folder))] = b"" if path.name == ".launch" else content
+    return contents
 
 
 def part_of(whole: Tree, names: Sequence[str]) -> Tree:
-    """What is under some names, and in folders of those names."""
+    """Return the entries of some names and of folders of those names."""
     return {
         path: content
         for path, content in whole.items()
@@ -286,26 +286,26 @@ def check_points(scenario: Scenario, inputs: Path, root: Path, num_points: int |
         must_run(inputs, work, words)
     shutil.copytree(work, start)
     old = tree(work)
-    code, said = run(inputs, work, scenario.command, 0, scenario.exchange)
+    code, output = run(inputs, work, scenario.command, 0, scenario.exchange)
     if code != 0:
-        raise RuntimeError(f"{scenario.name} ended with {code}:\n{said}")
+        raise RuntimeError(f"{scenario.name} ended with {code}:\n{output}")
     new = tree(work)
     operations = [line.split()[0] for line in (root / "journal").read_text().splitlines()]
-    found = Count()
+    result = Count()
     for number in _numbers(operations, num_points):
         _restore(start, work)
-        code, said = run(inputs, work, scenario.command, number, scenario.exchange)
+        code, output = run(inputs, work, scenario.command, number, scenario.exchange)
         if code == 0:
             break  # it came to its end before
         last = (root / "journal").read_text().splitlines()[-1]
-        found.points += 1
-        problem = f"it ended with {code}: {said}" if code != -signal.SIGKILL else None
+        result.points += 1
+        problem = f"it ended with {code}: {output}" if code != -signal.SIGKILL else None
         problem = problem or _see_readers(scenario, inputs, work, old, new)
-        problem = problem or _rerun(scenario, inputs, work, new, found)
+        problem = problem or _rerun(scenario, inputs, work, new, result)
         if problem:
-            found.bad.append(f"{scenario.name}, before operation {number} ({last}): {problem}")
+            result.bad.append(f"{scenario.name}, before operation {number} ({last}): {problem}")
     shutil.rmtree(root)
-    return found
+    return result
 
 
 def _numbers(operations: Sequence[str], num_points: int | None) -> Iterator[int]:
@@ -323,7 +323,7 @@ def _restore(start: Path, work: Path) -> None:
 
 
 def _see_readers(scenario: Scenario, inputs: Path, work: Path, old: Tree, new: Tree) -> str | None:
-    """What is wrong with what readers see after a kill."""
+    """Describe the fault in the files that readers see after a kill, if any."""
     from elmox.io.files import is_unfinished
     from elmox.io.temporary import hidden_copy
 
@@ -335,17 +335,17 @@ def _see_readers(scenario: Scenario, inputs: Path, work: Path, old: Tree, new: T
         return None
     output = work / scenario.outputs[0]
     if len(scenario.outputs) > 1 and is_unfinished(output):
-        code, said = run(inputs, work, f"info OUT/{output.name}")
-        is_clear = code == 1 and ("is not finished" in said or "does not exist" in said)
-        return None if is_clear else f"readers see old and new files: {code} {said}"
+        code, printed = run(inputs, work, f"info OUT/{output.name}")
+        is_clear = code == 1 and ("is not finished" in printed or "does not exist" in printed)
+        return None if is_clear else f"readers see old and new files: {code} {printed}"
     is_hidden = hidden_copy(output) is not None or Path(f"{output}.partial").exists()
     if not scenario.exchange and not output.exists() and is_hidden:
         return None
     return f"readers see neither the old nor the new output: {sorted(seen)}"
 
 
-def _rerun(scenario: Scenario, inputs: Path, work: Path, new: Tree, found: Count) -> str | None:
-    """What is wrong with the result of the same command."""
+def _rerun(scenario: Scenario, inputs: Path, work: Path, new: Tree, result: Count) -> str | None:
+    """Describe the fault in the result of the same command, if any."""
     killed = tree(work)
     state = work.with_name("killed")
     shutil.copytree(work, state, symlinks=True)
@@ -355,11 +355,11 @@ def _rerun(scenario: Scenario, inputs: Path, work: Path, new: Tree, found: Count
     problem = None
     for words in reruns:
         _restore(state, work)
-        code, said = run(inputs, work, words, exchange=scenario.exchange)
-        if code == 1 and "exists already" in said and killed == new:
-            found.complete += 1
+        code, output = run(inputs, work, words, exchange=scenario.exchange)
+        if code == 1 and "exists already" in output and killed == new:
+            result.complete += 1
         elif code != 0:
-            problem = problem or f"the rerun ended with {code}: {said.strip()}"
+            problem = problem or f"the rerun ended with {code}: {output.strip()}"
         if tree(work) != new:
             problem = problem or f"the rerun left other files: {_differences(tree(work), new)}"
     shutil.rmtree(state)
@@ -384,7 +384,7 @@ def table(counts: dict[str, Count], seconds: float) -> str:
         "A point is bad if readers see anything but the old output, the new one or a clear error, "
         "if the rerun fails, or if it leaves any other byte or file than an undisturbed run. "
         "Not compared: `seconds` and `tokens_per_second` in JSON, and `.launch`. "
-        "Refused: the output had its name already and was whole, so the rerun said that it exists. "
+        "Refused: the output was complete, so the rerun reported that it exists. "
         f"Made by `python benchmarks/kill_points.py` in {seconds / 60:.0f} minutes.",
         "",
         "| command | points | refused | bad |",
@@ -421,7 +421,7 @@ def start_again_with_library(folder: Path) -> int:
 
 
 def import_all() -> None:
-    """What the commands need, so that forked processes have it at once. Nothing is computed."""
+    """Import what the commands need, so that forked processes start fast. Nothing is computed."""
     for name in IMPORTED:
         with suppress(ImportError):
             import_module(name)
@@ -450,10 +450,10 @@ def main() -> int:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(args.jobs, context) as pool:
         counts = {}
-        for scenario, found in zip(chosen, pool.map(check, chosen, roots), strict=True):
-            counts[scenario.name] = found
-            print(f"{scenario.name}: {len(found.bad)} bad points of {found.points}", flush=True)
-            for text in found.bad:
+        for scenario, result in zip(chosen, pool.map(check, chosen, roots), strict=True):
+            counts[scenario.name] = result
+            print(f"{scenario.name}: {len(result.bad)} bad points of {result.points}", flush=True)
+            for text in result.bad:
                 print(f"  {text}", flush=True)
     if args.points is None and args.only is None:
         (RESULTS / "kill_points.md").write_text(table(counts, time.monotonic() - began))

@@ -20,7 +20,7 @@ def cpu_name() -> str:
 
 
 def running_english(path: Path | None = None) -> str:
-    """Running English: a file, else Wikipedia where it is at hand, else Python's documentation."""
+    """Return running English: a file, Wikipedia if available, or Python's documentation."""
     path = path or (WIKI if WIKI.exists() else None)
     if path is None:
         from pydoc_data.topics import topics

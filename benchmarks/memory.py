@@ -1,6 +1,6 @@
 """Peak memory of `elmox embed`: it must not depend on the size of the input.
 
-Runs the command in a process of its own on a little and on a lot of running English, a tokenized
+Runs the command in a fresh process on a little and on a lot of running English, a tokenized
 sentence per line; on one raw line; and on one line that is a single sentence. The model has random
 weights of the small size; all layers are written in float16.
 
@@ -42,7 +42,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What it took."""
+    """Peak memory of a case."""
 
     case: Case
     num_tokens: int
@@ -53,10 +53,10 @@ def sentences(text: str) -> Iterator[str]:
     """Sentences without end: those of the text, then the same in another order."""
     from elmox.text.sentences import split_sentences
 
-    found = split_sentences(text)
+    pieces = split_sentences(text)
     while True:
-        yield from found
-        random.Random(0).shuffle(found)
+        yield from pieces
+        random.Random(0).shuffle(pieces)
 
 
 def take(pieces: Iterator[str], size: float, separator: str) -> str:

@@ -1,6 +1,6 @@
 """Tokens per second and peak memory of `elmox prepare`, for tokenized and for running English.
 
-Runs the command, its start counted, in a process of its own, and adds up the time and memory of
+Runs the command, its start counted, in a fresh process, and adds up the time and memory of
 all its processes. The text four times over has the same words: it must not take more memory.
 
     python benchmarks/prepare.py                      # a few minutes, 1 GB of disk
@@ -86,7 +86,7 @@ def write_texts(folder: Path, path: Path | None, num_tokens: int) -> tuple[Path,
 
 
 def paragraphs(path: Path | None) -> Iterator[str]:
-    """Lines of a file, else of Wikipedia where it is at hand, else of Python's documentation."""
+    """Yield lines of a file, of Wikipedia if available, or of Python's documentation."""
     wiki = WIKI.with_name("train.0.txt.xz")
     path = path or (wiki if wiki.exists() else None)
     if path is None or path.suffix != ".xz":

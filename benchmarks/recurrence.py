@@ -1,9 +1,9 @@
-"""The tasks' LSTMs on a GPU: one launch for all steps, beside what torch does.
+"""The tasks' LSTMs on a GPU: one launch for all steps, compared with torch.
 
-An update is the way there and all gradients, in TF32 as fits have it. A bidirectional layer is a
-tagger's (200 cells) or a parser's (400) beside cuDNN's of packed rows; a stack of eight layers with
-highways is that of semantic roles, beside a loop over steps in torch. Taken in turns; the median of
-the host's time until the GPU has done all of it.
+An update is forward and backward, in TF32 as in fits. A bidirectional layer is a tagger's (200
+cells) or a parser's (400), compared with cuDNN's on packed rows. A stack of eight layers with
+highways is that of semantic roles, compared with a loop over steps in torch. Both in turns; the
+median of the host's time until the GPU has finished.
 
     python benchmarks/recurrence.py
 """
@@ -73,10 +73,10 @@ def row_of(kind: str, cells: int, rows: int, device: torch.device, repeats: int)
     for number in range(repeats + 2):
         for chosen, taken in zip(kernels, times, strict=True):
             with chosen(), tf32_products(device):
-                found = wall_seconds(update, device)
+                elapsed = wall_seconds(update, device)
             if number >= 2:  # before that kernels are compiled and memory is found
-                taken.append(found)
-    ours, theirs = (1000 * statistics.median(own) for own in times)
+                taken.append(elapsed)
+    ours, theirs = (1000 * statistics.median(durations) for durations in times)
     return f"| {kind} | {cells} | {rows} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} |"
 
 

@@ -2,8 +2,8 @@
 
 Reads running English with random weights of the small size and throws the vectors away: 10^3 to
 10^6 tokens in sentences of fixed length, and one sentence of 10^2 to 10^5 tokens (on a GPU up to
-10^7 and 10^4). Every point is a process of its own, so that its peak is its own. The word cache is
-empty at the start, so small texts, most of whose words are new, cost more a token.
+10^7 and 10^4). Every point is a separate process, so that its peak is measured alone. The word
+cache is empty at the start, so small texts, most of whose words are new, cost more per token.
 
     python benchmarks/scaling.py                       # some minutes on two cores
     python benchmarks/scaling.py --device cuda
@@ -92,7 +92,7 @@ def one(kind: str, num_tokens: int, device: str, text: Path | None) -> dict[str,
 
 
 def in_a_process(kind: str, num_tokens: int, args: argparse.Namespace) -> dict[str, Any]:
-    """One point, in a process of its own."""
+    """One point, in a fresh process."""
     command = [sys.executable, __file__, "--device", args.device, "--one", kind, str(num_tokens)]
     command += ["--text", str(args.text)] if args.text else []
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]

@@ -82,14 +82,14 @@ def get(url: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody uses."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 
 
 @contextmanager
 def started(command: list[str], url: str, core: int | None, **variables: str) -> Iterator[Any]:
-    """Run a server until the end of the block, on one core if told so."""
+    """Run a server until the end of the block, on one core if one is given."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
     process = subprocess.Popen(
         command,
@@ -253,7 +253,7 @@ def _both(seconds: tuple[float, float]) -> tuple[str, str, str]:
 
 
 def _overhead(report: Report, target: Target, requests: list[bytes]) -> None:
-    """What a request takes beyond the call of the library in the same process."""
+    """Time of a request beyond the call of the library in the same process."""
     name = "elmox_batch_seconds_sum"
     before, cpu = target.metric(name), target.cpu_seconds()
     load = closed_loop(target.url, requests, SECONDS, 1)
@@ -532,10 +532,10 @@ def peers(report: Report, texts: list[str], options: argparse.Namespace) -> None
     with serving() as (target, _), started(command, url, SERVER_CORE, **variables) as process:
         peer = Target(url, psutil.Process(process.pid))
         for connections in (1, 64):
-            for name, own in (("elmox serve", target), ("MiniLM, plain FastAPI", peer)):
-                closed_loop(own.url, requests, 3, connections)
-                run = partial(closed_loop, own.url, requests, SECONDS, connections)
-                load, cpu = _observed(own, run)
+            for name, server in (("elmox serve", target), ("MiniLM, plain FastAPI", peer)):
+                closed_loop(server.url, requests, 3, connections)
+                run = partial(closed_loop, server.url, requests, SECONDS, connections)
+                load, cpu = _observed(server, run)
                 report.add(
                     "side by side",
                     name,

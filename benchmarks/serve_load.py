@@ -17,7 +17,7 @@ import uvloop
 
 @dataclass
 class Load:
-    """What came back.
+    """Responses of a run.
 
     Attributes:
         statuses: number of responses by HTTP status; 0 is a connection that broke.

@@ -58,19 +58,19 @@ def tagging(fitted: TaskPredictor, text: str, repeats: int) -> dict[str, Any]:
     return {"words": words, "rate": statistics.median(rates), "range": (rates[0], rates[-1])}
 
 
-def to_markdown(found: dict[str, Any]) -> str:
+def to_markdown(results: dict[str, Any]) -> str:
     """For people."""
-    fit, tag = found["fitting"], found["tagging"]
+    fit, tag = results["fitting"], results["tagging"]
     slowest, fastest = tag["range"]
     early = "none" if fit["best_early"] is None else f"{fit['best_early']:.2f}"
     lines = [
         "# A tagger: time to fit, words a second",
         "",
-        f"{machine_line(found['machine'])}. Made by `{found['command']}`.",
+        f"{machine_line(results['machine'])}. Made by `{results['command']}`.",
         "",
         "| | measured | should be |",
         "| --- | --- | --- |",
-        f"| dev {found['metric']} when done ({fit['epochs']} epochs, {fit['seconds']:.0f} s) "
+        f"| dev {results['metric']} when done ({fit['epochs']} epochs, {fit['seconds']:.0f} s) "
         f"| {fit['best']:.2f} | |",
         f"| the best within {MINUTES} minutes ({fit['epochs_early']} epochs) "
         f"| {early} | {fit['best'] - NEAR:.2f} |",
@@ -91,18 +91,20 @@ def main() -> None:
     arguments = parser.parse_args()
     fitted = TaskPredictor.from_pretrained(arguments.run / "model", device="cpu")
     text = " ".join(running_english(arguments.text).split(" ")[: arguments.words])
-    found = {
+    results = {
         "machine": machine_facts(fitted.model.device),
         "command": shlex.join(["python", "benchmarks/tagger.py", *sys.argv[1:]]),
         "metric": fitted.task.metric,
         "fitting": fitting(arguments.run, fitted.task.metric),
         "tagging": tagging(fitted, text, arguments.repeats),
     }
-    markdown = to_markdown(found)
+    markdown = to_markdown(results)
     print(markdown)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "tagger.md").write_text(markdown, encoding="utf-8")
-    (arguments.out / "tagger.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    (arguments.out / "tagger.json").write_text(
+        json.dumps(results, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def read_conllu(path: Path) -> list[list[Sentence]]:
             text = next(line for line in lines if line.startswith("# text = "))
             rows = [line.split("\t") for line in lines if not line.startswith("#")]
             words = [row[1] for row in rows if row[0].isdigit()]
-            # A multiword token (`3-4`) says for its words whether a space follows.
+            # A multiword token (`3-4`) records for its words whether a space follows.
             token = next((row for row in rows if row[0].endswith(f"-{len(words)}")), rows[-1])
             space = "" if "SpaceAfter=No" in token[9] else " "
             if not paragraphs or any(line.startswith(("# newdoc", "# newpar")) for line in lines):

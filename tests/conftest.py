@@ -27,7 +27,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cpu_by_default() -> Iterator[None]:
-    """Where there is a GPU, only test_cuda.py uses it: the tolerances here are a CPU's."""
+    """Only test_cuda.py uses a GPU: the tolerances here are those of a CPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmox.inference.device.default_device", lambda: "cpu")
         yield

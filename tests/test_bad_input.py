@@ -58,11 +58,11 @@ def test_broken_model(
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     assert len(message) < 1000
-    for part in broken.says:
+    for part in broken.mentions:
         assert part in message
     assert str(scratch) not in message
     code, out, err = run_here(["embed", path, tmp_path / "in.txt", tmp_path / "out.hdf5"], capsys)
-    assert_one_line(code, out, err, *broken.says)
+    assert_one_line(code, out, err, *broken.mentions)
     assert not list(scratch.glob("elmox-*"))  # (torch keeps a folder there)
     assert tree(tmp_path / "models") == before, "something was written"
     assert not list(tmp_path.glob("out*"))
@@ -78,11 +78,11 @@ def test_broken_model_in_the_shell(verb: str, name: str, tmp_path: Path) -> None
     before = tree(tmp_path)
     arguments = {"info": [], "embed": [tmp_path / "in.txt", tmp_path / "out.hdf5"]}
     done = run_elmox(verb, path, *arguments.get(verb, [tmp_path / "out"]))
-    assert_one_line(done.returncode, done.stdout, done.stderr, *broken.says)
+    assert_one_line(done.returncode, done.stdout, done.stderr, *broken.mentions)
     assert tree(tmp_path) == before
 
 
-# Lines that are wrong, in a file of that name: what the message says.
+# Bad lines, in a file of that name, and the expected message.
 LINES = [
     ("latin-1", "in.txt", b"a\nb\nna\xefve\n", ("in.txt, line 3", "byte 3", "0xef", "UTF-8")),
     ("utf-16", "in.txt", "a b\n".encode("utf-16"), ("in.txt, line 1", "UTF-8")),
@@ -122,12 +122,12 @@ LINES = [
 
 @pytest.mark.parametrize("output", ["out.hdf5", "out"])
 @pytest.mark.parametrize(
-    ("name", "content", "says"), [c[1:] for c in LINES], ids=[c[0] for c in LINES]
+    ("name", "content", "expected"), [c[1:] for c in LINES], ids=[c[0] for c in LINES]
 )
 def test_bad_line(
     name: str,
     content: bytes,
-    says: tuple[str, ...],
+    expected: tuple[str, ...],
     output: str,
     model: Path,
     tmp_path: Path,
@@ -138,28 +138,28 @@ def test_bad_line(
         embed_file(Elmo.from_pretrained(model, device="cpu"), str(tmp_path / name), tmp_path / "o")
     assert len(str(caught.value).splitlines()) == 1
     code, out, err = run_here(["embed", model, tmp_path / name, tmp_path / output], capsys)
-    assert_one_line(code, out, err, *says)
+    assert_one_line(code, out, err, *expected)
     assert not (tmp_path / output).exists()
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "expected"),
     [("missing.txt", ("missing.txt does not exist", "-")), ("sound", ("sound is a directory",))],
 )
 def test_bad_source(
     source: str,
-    says: tuple[str, ...],
+    expected: tuple[str, ...],
     model: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = tree(tmp_path)
     code, out, err = run_here(["embed", model, tmp_path / source, tmp_path / "out.hdf5"], capsys)
-    assert_one_line(code, out, err, *says)
+    assert_one_line(code, out, err, *expected)
     assert tree(tmp_path) == before
 
 
-# Arguments of `elmox embed MODEL in.txt`: what the message says.
+# Arguments of `elmox embed MODEL in.txt` and the expected message.
 ARGUMENTS = [
     (["out.csv"], ("out.csv", ".hdf5", ".parquet")),
     (["missing/out.hdf5"], ("missing",)),
@@ -182,10 +182,10 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "says"), ARGUMENTS, ids=lambda value: " ".join(value))
+@pytest.mark.parametrize(("arguments", "expected"), ARGUMENTS, ids=lambda value: " ".join(value))
 def test_bad_argument(
     arguments: list[str],
-    says: tuple[str, ...],
+    expected: tuple[str, ...],
     model: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -194,12 +194,12 @@ def test_bad_argument(
     monkeypatch.chdir(tmp_path)
     Path("in.txt").write_text("a b\n")
     before = tree(tmp_path)
-    assert_one_line(*run_here(["embed", model, "in.txt", *arguments], capsys), *says)
+    assert_one_line(*run_here(["embed", model, "in.txt", *arguments], capsys), *expected)
     assert tree(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         (["embed", "m", "in.txt", "out.hdf5", "--dtype", "float64"], "float64"),
         (["embed", "m", "in.txt", "out.hdf5", "--precision", "int4"], "int4"),
@@ -215,12 +215,14 @@ def test_bad_argument(
         (["bench", "embed", "--precision", "int4"], "int4"),
     ],
 )
-def test_bad_usage(arguments: list[object], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage(
+    arguments: list[object], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = run_here(arguments, capsys)
     assert (code, out) == (2, "")
     assert err.startswith("Usage: ")
     assert err.splitlines()[-1].startswith("Error: ")
-    assert says in err.splitlines()[-1]
+    assert expected in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int4", "half"])
@@ -230,7 +232,7 @@ def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         (["--text", "missing.txt"], "missing.txt"),
         (["--text", "latin-1.txt"], "latin-1.txt is not UTF-8"),
@@ -240,7 +242,7 @@ def test_bad_dtype_in_python(dtype: str, model: Path) -> None:
 )
 def test_bad_bench(
     arguments: list[str],
-    says: str,
+    expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -248,7 +250,7 @@ def test_bad_bench(
     monkeypatch.chdir(tmp_path)
     Path("latin-1.txt").write_bytes(b"na\xefve")
     Path("empty.txt").write_text(" \n")
-    assert_one_line(*run_here(["bench", "embed", *arguments], capsys), says)
+    assert_one_line(*run_here(["bench", "embed", *arguments], capsys), expected)
 
 
 @pytest.mark.parametrize("output", ["out.hdf5", "out.parquet", "out"])

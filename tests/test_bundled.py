@@ -22,7 +22,8 @@ import elmox
 from elmox import Elmo, ElmoEmbedding, ElmoxError
 from elmox.config import BUNDLED
 from elmox.pretrained.ai2 import write_ai2
-from elmox.pretrained.load import bundled_model, load_checkpoint
+from elmox.pretrained.load import load_checkpoint
+from elmox.pretrained.packages import bundled_model
 from elmox.recipes import find_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +62,7 @@ needs_model = pytest.mark.skipif(
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory in place of the package's own."""
-    monkeypatch.setattr("elmox.pretrained.load.files", lambda package: tmp_path / package)
+    monkeypatch.setattr("elmox.pretrained.packages.files", lambda package: tmp_path / package)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return tmp_path / "elmox"
@@ -93,8 +94,8 @@ def test_found_by_name_and_by_none(stand_in: Path) -> None:
     )
 
 
-def test_what_lies_here_under_that_name_comes_first(stand_in: Path, tiny: Path) -> None:
-    """As with hub ids: whoever has made a directory of that name means it."""
+def test_a_local_directory_of_that_name_comes_first(stand_in: Path, tiny: Path) -> None:
+    """As with hub ids: an existing directory has priority."""
     Elmo.from_pretrained(tiny).save_pretrained(BUNDLED)
     expected = Elmo.from_pretrained(tiny).encode(SENTENCES)
     equal(Elmo.from_pretrained(BUNDLED).encode(SENTENCES), expected)
@@ -128,7 +129,7 @@ def test_a_checkout_without_it(package: Path, capsys: pytest.CaptureFixture[str]
         with pytest.raises(ElmoxError, match="english-small, the model that comes with elmox, is"):
             Elmo.from_pretrained(path)
     assert_one_line(*run_here(["info"], capsys), "is not in", "give the path of another model")
-    with pytest.raises(ElmoxError, match="or english-small"):
+    with pytest.raises(ElmoxError, match=r"an installed model \(english-small\)"):
         Elmo.from_pretrained("english-tiny")
     with pytest.raises(ElmoxError, match="english-small does not exist"):
         Elmo.from_pretrained(Path(BUNDLED))  # a path is never a name

@@ -1,4 +1,4 @@
-"""Any file of any format, damaged anywhere: it still loads, or one line says that it does not."""
+"""Any file of any format, damaged anywhere: it still loads, or fails with one line."""
 
 import random
 import shutil
@@ -15,6 +15,7 @@ from checkpoints import (
     write_many_langs,
     write_nlpl_zip,
 )
+from checkpoints_tf1 import copy_tf1
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
@@ -45,6 +46,10 @@ def many_langs(folder: Path) -> Path:
     return write_many_langs(folder, "word_char", rng())
 
 
+def tensorflow(folder: Path) -> Path:
+    return copy_tf1(folder, "characters")
+
+
 def ours(folder: Path) -> Path:
     model = native(folder, "unicode", extras=True)
     shutil.rmtree(folder / "source")
@@ -70,7 +75,9 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore")  # of numbers that float32 cannot hold, and the like
-@pytest.mark.parametrize("build", [ai2, nlpl, allennlp, allennlp_folder, many_langs, ours])
+@pytest.mark.parametrize(
+    "build", [ai2, nlpl, allennlp, allennlp_folder, many_langs, tensorflow, ours]
+)
 def test_any_damage(build: Callable[[Path], Path], tmp_path: Path) -> None:
     path = build(tmp_path)
     Elmo.from_pretrained(path, device="cpu")

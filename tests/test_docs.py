@@ -21,8 +21,17 @@ from task_files import write_task_files
 from elmox.tasks.registry import TASKS
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("tasks/*.md"))]
-TABLES = {"results.md"}  # pages of what a script has found: nothing to run
+PAGES = [
+    ROOT / "README.md",
+    *(
+        path
+        for part in ("", "integrations/", "tasks/")
+        for path in sorted(DOCS.glob(f"{part}*.md"))
+    ),
+]
+TABLES = {"results.md", "stability.md"}  # pages with nothing to run
+# Pages whose package is not installed with the others, because the two do not go together.
+APART = {"integrations/flair.md": "flair"}
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
@@ -82,8 +91,8 @@ def run(
             assert arguments[0] == "serve"
             names["SERVER"] = servers.enter_context(running(*arguments[1:-1])).url
             continue
-        exit_code, _, said = run_here([*arguments], capsys)
-        assert exit_code == 0, f"{page.name}: elmox {shlex.join(arguments)}: {said}"
+        exit_code, _, errors = run_here([*arguments], capsys)
+        assert exit_code == 0, f"{page.name}: elmox {shlex.join(arguments)}: {errors}"
     return len(commands)
 
 
@@ -112,6 +121,8 @@ def test_examples_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if package := APART.get(page.relative_to(DOCS).as_posix() if DOCS in page.parents else ""):
+        pytest.importorskip(package)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
     names: dict[str, Any] = {"__name__": page.stem}
@@ -129,9 +140,11 @@ def test_languages_are_those_that_run(page: Path) -> None:
 
 
 def test_readme_shows_both_python_and_shell() -> None:
-    found = list(blocks(PAGES[0].read_text("utf-8")))
-    assert any(block.language == "python" for block in found)
-    assert any(list(elmox_commands(block.code)) for block in found if block.language == "bash")
+    page_blocks = list(blocks(PAGES[0].read_text("utf-8")))
+    assert any(block.language == "python" for block in page_blocks)
+    assert any(
+        list(elmox_commands(block.code)) for block in page_blocks if block.language == "bash"
+    )
 
 
 @every_page

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from pathlib import Path
 
 import ddp_job
@@ -136,3 +137,15 @@ def test_two_processes_learn_the_same_mixes(tiny: Path, tmp_path: Path, mode: st
     }
     assert "embed.scalar_mix.weights" in changed
     assert any(name.startswith("embed.bilm.") for name in changed) == (mode == "trainable")
+
+
+def test_a_flat_list_of_words_warns(tiny: Path) -> None:
+    """As in `encode_tokens`; the warning names the line of the call."""
+    embed = ElmoEmbedding.from_pretrained(tiny)
+    with pytest.warns(UserWarning, match="is read as 2 sentences of one word each") as caught:
+        assert embed(["I", "will"]).mixes.shape[:3] == (1, 2, 1)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embed([["I", "will"]])
+        embed("will")

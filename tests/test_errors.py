@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[1]
         (Argument("softmax", False), "softmax=False", "--no-softmax"),
         (Argument("num_workers"), "num_workers", "--workers"),
         (Argument("valid", "a b.txt"), "valid='a b.txt'", "--valid 'a b.txt'"),
+        (Argument("data.dir", "DIR"), "data.dir='DIR'", "--set data.dir=DIR"),
     ],
 )
 def test_an_argument_in_both_languages(

@@ -56,7 +56,7 @@ def test_train_tiny(capsys: pytest.CaptureFixture[str]) -> None:
     assert "vectors.hdf5: 2 entries" in out
 
 
-def test_senses_are_told_apart_above_layer_0(tmp_path: Path) -> None:
+def test_senses_differ_above_layer_0(tmp_path: Path) -> None:
     """The picture of README: the similarities are those that it claims."""
     senses = runpy.run_path(str(EXAMPLES / "senses.py"))
     sentences = [sentence for group in senses["SENSES"].values() for sentence in group]

@@ -85,7 +85,7 @@ def test_stored_again_nothing_changes(full: Path, tmp_path: Path) -> None:
 
 
 def test_the_softmax_waits_until_it_is_used(full: Path, tmp_path: Path) -> None:
-    """Whoever wants vectors reads neither softmax nor vocabulary: here they could not be read."""
+    """Encoding reads neither softmax nor vocabulary, which are damaged here."""
     Elmo.from_pretrained(full).save_pretrained(tmp_path / "half", dtype="float16")
     for name in ("softmax.safetensors", "vocab.txt"):
         (tmp_path / "half" / name).write_bytes(b"\xff\xff")
@@ -104,9 +104,73 @@ def test_values_too_large_for_float16(full: Path, tmp_path: Path) -> None:
         in_precision(large, torch.float16)
     assert torch.isfinite(in_precision(large, torch.bfloat16).tensors["lstm.1.bias"]).all()
     write_directory(large, tmp_path / "large")
-    with pytest.raises(ElmoxError, match="a precision to compute in, not to store"):
-        Elmo.from_pretrained(full).save_pretrained(tmp_path / "int8", dtype="int8")
-    assert not (tmp_path / "int8").exists()
+
+
+def test_in_8_bits(full: Path, tmp_path: Path) -> None:
+    """A quarter of the size; the rounded model is the same wherever it is stored again."""
+    whole = Elmo.from_pretrained(full)
+    whole.save_pretrained(tmp_path / "eight", dtype="int8")
+    eight = Elmo.from_pretrained(tmp_path / "eight")
+    stored = load_file(tmp_path / "eight" / "model.safetensors")
+    assert stored["lstm.0.input_weight"].dtype == torch.int8
+    assert stored["lstm.0.input_weight.scales"].dtype == torch.float16
+    assert stored["lstm.0.bias"].dtype == torch.float16
+    assert torch.int8 not in {
+        tensor.dtype for name, tensor in stored.items() if "char_cnn" in name
+    }  # few weights, and every layer depends on them
+    assert torch.int8 in stored_types(tmp_path / "eight", "softmax")
+    for a, b in zip(whole.encode(SENTENCES), eight.encode(SENTENCES), strict=True):
+        assert a @ b >= 0.999 * np.linalg.norm(a) * np.linalg.norm(b)
+    assert eight.mixes == whole.mixes
+    assert eight.evaluate(SENTENCES).perplexity == pytest.approx(
+        whole.evaluate(SENTENCES).perplexity, rel=0.01
+    )
+    eight.save_pretrained(tmp_path / "again", dtype="int8")
+    eight.save_pretrained(tmp_path / "float32")
+    for name in ("model", "softmax", "state"):
+        file = f"{name}.safetensors"
+        stored_bytes = (tmp_path / "eight" / file).read_bytes()
+        assert (tmp_path / "again" / file).read_bytes() == stored_bytes
+    assert Elmo.from_pretrained(tmp_path / "float32").digest() == eight.digest()
+
+
+def test_each_file_in_a_format_of_its_own(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["convert", full, tmp_path / "mixed", "--dtype", "float16"]
+    code, _, err = run_here([*arguments, "--softmax-dtype", "int8"], capsys)
+    assert code == 0, err
+    assert stored_types(tmp_path / "mixed", "model") == {torch.float16}
+    assert torch.int8 in stored_types(tmp_path / "mixed", "softmax")
+    config = json.loads((tmp_path / "mixed" / "config.json").read_text())
+    assert (config["format"], config["storage"]) == (2, {"softmax": "int8"})
+    Elmo.from_pretrained(tmp_path / "mixed").predict("a ___ .")
+    arguments = ["convert", full, tmp_path / "old.hdf5", "--softmax-dtype", "int8"]
+    assert_one_line(*run_here(arguments, capsys), "leave out --dtype, --softmax-dtype")
+
+
+@pytest.mark.parametrize(
+    ("format", "storage", "message"),
+    [
+        (1, None, "holds torch.int8, expected floating point"),
+        (1, {"model": "int8"}, "of format 1 has storage"),
+        (2, None, "of format 2 has storage None"),
+        (2, {"model": "int4"}, "of format 2 has storage"),
+        (2, {"mixes": "int8"}, "of format 2 has storage"),
+        (2, ["model"], "of format 2 has storage"),
+        (3, {"model": "int8"}, "has format 3, this elmox reads 1 and 2: upgrade elmox"),
+        (True, None, "has format True"),
+    ],
+)
+def test_declarations_of_the_config(
+    format: object, storage: object, message: str, full: Path, tmp_path: Path
+) -> None:
+    Elmo.from_pretrained(full).save_pretrained(tmp_path / "eight", dtype="int8")
+    path = tmp_path / "eight" / "config.json"
+    settings = json.loads(path.read_text()) | {"format": format, "storage": storage}
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ElmoxError, match=message):
+        Elmo.from_pretrained(tmp_path / "eight").encode(SENTENCES)
 
 
 def test_convert_stores_all_of_it(
@@ -153,9 +217,9 @@ def test_a_card_that_cannot_be_read(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "latin.md").write_bytes(b"na\xefve")
-    for name, says in (("missing.md", "does not exist"), ("latin.md", "not UTF-8")):
+    for name, message in (("missing.md", "does not exist"), ("latin.md", "not UTF-8")):
         arguments = ["convert", full, tmp_path / "out", "--card", tmp_path / name]
-        assert_one_line(*run_here(arguments, capsys), name, says)
+        assert_one_line(*run_here(arguments, capsys), name, message)
     assert not (tmp_path / "out").exists()
 
 

@@ -3,22 +3,27 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "elmox"
-PYTHON = sorted([*SOURCE.rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
+PYTHON = sorted(
+    path
+    for folder in ("src/elmox", "examples", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if path != Path(__file__).resolve()  # lists the words that are not used
+)
 LIBRARY = [path for path in sorted(SOURCE.rglob("*.py")) if path.parts[len(SOURCE.parts)] != "cli"]
 PROSE = [
     path
-    for pattern in ("*.md", "docs/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/**/*.md")
     for path in sorted(ROOT.glob(pattern))
-    if path.name != "results.md"  # written by benchmarks/tasks/report.py
 ]
 
-VAGUE_NAMES = {"own", "found", "said", "told"}
+VAGUE_NAMES = {"own", "found", "said", "says", "told"}
 OPENINGS = re.compile(r"(What|How|Where|Of|Whoever|Who|That)\b")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 FLAGS_OF_OTHERS = {
@@ -41,6 +46,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))
 
@@ -72,6 +78,12 @@ def raised_texts(module: ast.Module) -> Iterator[tuple[int, str]]:
                     yield part.lineno, part.value
 
 
+def is_dialect(name: str) -> bool:
+    """Whether the words of a function's name are not those of the field."""
+    opens_badly = name.startswith("test ") and OPENINGS.match(name.removeprefix("test ").title())
+    return bool(opens_badly or DIALECT.search(name) or BRITISH.search(name))
+
+
 def test_variables_are_named_after_what_they_hold() -> None:
     bad = [
         f"{relative(path)}:{line}: {name}"
@@ -82,10 +94,21 @@ def test_variables_are_named_after_what_they_hold() -> None:
     assert not bad, "\n".join(bad)
 
 
+def test_functions_are_named_in_the_words_of_the_field() -> None:
+    bad = [
+        f"{relative(path)}:{node.lineno}: {node.name}"
+        for path in PYTHON
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_dialect(node.name.replace("_", " ").strip())
+    ]
+    assert not bad, "\n".join(bad)
+
+
 def test_docstrings_open_with_a_verb_or_name_the_thing() -> None:
     bad = [
         f"{relative(path)}:{line}: {text.splitlines()[0]}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        for path in PYTHON
         for line, text in docstrings(tree(path))
         if OPENINGS.match(text)
     ]

@@ -164,7 +164,7 @@ def test_a_byte_that_is_not_utf8(tmp_path: Path, name: str, suffix: str) -> None
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_text_file(tmp_path: Path, name: str) -> None:
+def test_files_that_are_not_text(tmp_path: Path, name: str) -> None:
     reader = READERS[name]
     path = write(tmp_path, reader, "", b"")
     path.unlink()

@@ -1,8 +1,8 @@
-"""All records of a work folder in one file, kept with the results: fits are lost more easily.
+"""All records of a work folder in one file, kept with the results, as fits are easily lost.
 
-A .tar.xz of WORK/results and, of WORK/ablations, tables, setups and pictures; no fits. The counts
-of examples, which tasks.json leaves out, are among them: the table can be made of it again, and
-more be added. The same records give the same bytes, and nothing tells whose folders they lay in.
+A .tar.xz of WORK/results and of the tables, setups and pictures in WORK/ablations; no fits. It
+includes the counts of examples, which tasks.json omits, so that the table can be extended later.
+The same records give the same bytes, without absolute paths.
 """
 
 import io
@@ -29,13 +29,13 @@ def keep(work: Path, path: Path) -> None:
 
     Args:
         work: the folder of the fits.
-        path: the .tar.xz file; what is there is replaced.
+        path: the .tar.xz file, which is replaced if it exists.
     """
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name in _names_in(work):
             content = _kept(work / name)
-            member = tarfile.TarInfo(name)  # nobody's, of no time, mode 644
+            member = tarfile.TarInfo(name)  # no owner, no time, mode 644
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     with atomic_write(path) as temporary:
@@ -60,29 +60,29 @@ def check_nothing_is_lost(work: Path, path: Path) -> None:
 
 
 def restore(path: Path, work: Path) -> int:
-    """Put the records of an archive where they lay; the number of files written.
+    """Unpack the records of an archive and return the number of files written.
 
-    What is there already stays as it is. All of the archive is looked at before anything is
-    written, and then files appear when all of them are whole.
+    Existing files stay unchanged. The whole archive is checked before anything is written, and
+    files appear only when all of them are complete.
 
     Args:
         path: the .tar.xz file.
         work: the folder of the fits; it need not exist.
     """
     contents = {work / name: content for name, content in _contents(path).items()}
-    missing = {own: content for own, content in contents.items() if not own.exists()}
+    missing = {file: content for file, content in contents.items() if not file.exists()}
     write_together(missing, force=False)
     return len(missing)
 
 
 def _names_in(work: Path) -> list[str]:
     paths = [*work.glob("results/*/*/*"), *work.glob("ablations/*/*")]
-    names = (own.relative_to(work).as_posix() for own in paths if own.is_file())
+    names = (file.relative_to(work).as_posix() for file in paths if file.is_file())
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
 def _kept(path: Path) -> bytes:
-    """A file as the archive has it; pictures as they are, in which slashes are no paths."""
+    """Return a file without absolute paths; pictures unchanged, in which slashes are not paths."""
     if path.suffix == ".svg":
         return path.read_bytes()
     return json.dumps(_shown(read_json(path))).encode()
@@ -93,18 +93,18 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return without_absolute_paths(value)
     if isinstance(value, list):
-        return [_shown(own) for own in value]
+        return [_shown(item) for item in value]
     if isinstance(value, dict):
-        return {name: _shown(own) for name, own in value.items()}
+        return {name: _shown(item) for name, item in value.items()}
     return value
 
 
 def _contents(path: Path) -> dict[str, bytes]:
-    """Of all files of an archive, by their names."""
+    """Return the contents of all files of an archive, by name."""
     try:
-        unpacked = lzma.decompress(path.read_bytes())  # to the end, where the checksum stands
+        unpacked = lzma.decompress(path.read_bytes())  # to the end, where the checksum is
         with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
-            return {own.name: _content(tar, own, path) for own in tar}
+            return {member.name: _content(tar, member, path) for member in tar}
     except FileNotFoundError:
         raise ElmoxError(f"{path} does not exist: give the --records of `run.py report`") from None
     except OSError as error:
@@ -117,7 +117,7 @@ def _contents(path: Path) -> dict[str, bytes]:
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
-    """Of a file that `keep` may have written; all else is refused."""
+    """Return the content of a file that `keep` may have written; refuse all others."""
     is_known = member.isreg() and _NAME.fullmatch(member.name)
     file = tar.extractfile(member) if is_known else None
     if file is None:

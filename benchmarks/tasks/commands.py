@@ -1,4 +1,4 @@
-"""Commands as they are shown: what was run, and nothing about whose folders it was run in."""
+"""Commands as they are shown, without absolute paths."""
 
 import re
 import shlex
@@ -13,8 +13,8 @@ _ABSOLUTE = re.compile(r"""(?<![\w.~:/\\])(?:[A-Za-z]:[\\/]|/)[^\s'"`,;|)\]]+"""
 
 
 def without_absolute_paths(text: str) -> str:
-    """Paths in a text from the repository's root on; of those that lie elsewhere, the file name."""
-    return _ABSOLUTE.sub(lambda found: _relative(found.group()), text)
+    """Shorten paths to those relative to the repository, and paths elsewhere to the file name."""
+    return _ABSOLUTE.sub(lambda match: _relative(match.group()), text)
 
 
 def _relative(path: str) -> str:
@@ -31,5 +31,5 @@ def with_current_script(text: str) -> str:
 
 def shown_command(arguments: Sequence[str]) -> str:
     """The command line of `run.py` with these arguments, without absolute paths."""
-    shown = [without_absolute_paths(own) for own in arguments]
+    shown = [without_absolute_paths(argument) for argument in arguments]
     return f"python {SCRIPT} {shlex.join(shown)}"

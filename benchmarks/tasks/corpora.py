@@ -1,4 +1,4 @@
-"""The tasks' corpora as files for training, choosing and testing, made once from what is published.
+"""The tasks' corpora as train, dev and test files, made once from the published ones.
 
     ewt        UD_English-EWT, as published
     wnut17     leondz/emerging_entities_17, as published
@@ -9,7 +9,7 @@
     subjqa     SubjQA's questions with an answer, of domains that have a training file
     litbank    LitBank's coreference; documents by name: of ten, the ninth is dev, the tenth test
 
-Where the published files lie is what `SOURCES` says, below one folder.
+`SOURCES` lists the published files, below one folder.
 """
 
 import json
@@ -33,7 +33,7 @@ Make: TypeAlias = Callable[[Path, Path], None]  # from the published files into 
 
 
 class Files(NamedTuple):
-    """What a task's model is fitted on, chosen by and tested on."""
+    """Train, dev and test files of a corpus."""
 
     train: Path
     dev: Path
@@ -41,19 +41,21 @@ class Files(NamedTuple):
 
 
 def corpus_files(corpus: str, data: Path, work: Path) -> Files:
-    """A corpus's three files below `work`; made of the published ones where they are not there."""
+    """Return a corpus's three files below `work`, made from the published ones if missing."""
     folder = work / corpus
     make, suffix = SOURCES[corpus]
     if not folder.exists():
         if not data.is_dir():
-            raise ElmoxError(f"{data} is no folder: say with --data where the tasks' data is")
+            raise ElmoxError(
+                f"{data} is not a folder: give the folder of the tasks' data with --data"
+            )
         with atomic_directory(folder) as new:
             make(data, new)
     return Files(*(folder / f"{part}{suffix}" for part in PARTS))
 
 
 def _published(suffix: str, pattern: str, names: Sequence[str]) -> tuple[Make, str]:
-    """Files as they are, but unpacked."""
+    """Unchanged files, unpacked."""
 
     def make(data: Path, out: Path) -> None:
         for part, name in zip(PARTS, names, strict=True):
@@ -64,10 +66,10 @@ def _published(suffix: str, pattern: str, names: Sequence[str]) -> tuple[Make, s
 
 def _conll2000(data: Path, out: Path) -> None:
     text = _read(data / "chunking_conll2000" / "train.txt.xz").decode()
-    sentences = [own for own in text.strip("\n").split("\n\n") if own.strip()]
+    sentences = [sentence for sentence in text.strip("\n").split("\n\n") if sentence.strip()]
     for part, chosen in (("train", range(9)), ("dev", range(9, 10))):
-        own = [sentence for i, sentence in enumerate(sentences) if i % 10 in chosen]
-        (out / f"{part}.txt").write_text("\n\n".join(own) + "\n", encoding="utf-8")
+        selected = [sentence for i, sentence in enumerate(sentences) if i % 10 in chosen]
+        (out / f"{part}.txt").write_text("\n\n".join(selected) + "\n", encoding="utf-8")
     (out / "test.txt").write_bytes(_read(data / "chunking_conll2000" / "test.txt.xz"))
 
 
@@ -78,8 +80,13 @@ def _subjqa(data: Path, out: Path) -> None:
     domains = sorted(path.parents[1] for path in folder.rglob("train.csv"))
     for part in PARTS:
         files = [domain / "splits" / f"{part}.csv" for domain in domains]
-        found = {own.id: own for file in files for own in read_subjqa(file) if own.answers}
-        (out / f"{part}.json").write_text(json.dumps(_squad(found.values())), encoding="utf-8")
+        questions = {
+            question.id: question
+            for file in files
+            for question in read_subjqa(file)
+            if question.answers
+        }
+        (out / f"{part}.json").write_text(json.dumps(_squad(questions.values())), encoding="utf-8")
     shutil.rmtree(folder)
 
 
@@ -91,38 +98,40 @@ def _litbank(data: Path, out: Path) -> None:
     for number, path in enumerate(documents):
         part = {8: "dev", 9: "test"}.get(number % 10, "train")
         texts[part].append(path.read_text("utf-8").rstrip("\n") + "\n")
-    for part, own in texts.items():
-        (out / f"{part}.conll").write_text("".join(own), encoding="utf-8")
+    for part, documents_of_part in texts.items():
+        (out / f"{part}.conll").write_text("".join(documents_of_part), encoding="utf-8")
     shutil.rmtree(folder)
 
 
 def _squad(questions: Iterable[Question]) -> dict[str, object]:
-    """As SQuAD 1.1 writes them, a paragraph a question."""
+    """Return questions in the format of SQuAD 1.1, one paragraph per question."""
     paragraphs = [
         {
-            "context": own.context,
+            "context": question.context,
             "qas": [
                 {
-                    "id": own.id,
-                    "question": own.question,
-                    "answers": [{"text": a.text, "answer_start": a.start} for a in own.answers],
+                    "id": question.id,
+                    "question": question.question,
+                    "answers": [
+                        {"text": a.text, "answer_start": a.start} for a in question.answers
+                    ],
                 }
             ],
         }
-        for own in questions
+        for question in questions
     ]
     return {"version": "1.1", "data": [{"title": "SubjQA", "paragraphs": paragraphs}]}
 
 
 def _read(path: Path) -> bytes:
     if not path.exists():
-        raise ElmoxError(f"{path} does not exist: the tasks' data has it there")
+        raise ElmoxError(f"{path} does not exist: expected it in the tasks' data")
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 
 def _unpack(path: Path, out: Path) -> None:
     if not path.exists():
-        raise ElmoxError(f"{path} does not exist: the tasks' data has it there")
+        raise ElmoxError(f"{path} does not exist: expected it in the tasks' data")
     with tarfile.open(path) as archive:
         archive.extractall(out, filter="data")
 

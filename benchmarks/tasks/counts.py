@@ -1,4 +1,4 @@
-"""What a model got right, example by example, and how sure a difference of two models is.
+"""Counts of correct predictions per example, and intervals of differences between models.
 
 A score of many examples is a function of counts that add up: right and all words for an accuracy;
 right, predicted and gold spans for an F1. Kept for each example (a sentence, a pair, a question, a
@@ -33,15 +33,15 @@ _DRAWS_AT_ONCE = 2**23  # numbers of a block of draws
 def counts_of(task: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Any]) -> Counts:
     """The counts of each example.
 
-    The score of their sum is the task's own, which is checked: no interval around another number.
+    The score of their sum must equal the task's score, which is checked.
     """
     count, scorer = _KINDS[task.name]
-    found = [count(task, *both) for both in zip(examples, answers, strict=True)]
-    own = float(scorer(np.array(found, np.float64).sum(0)))
+    counts = [count(task, *both) for both in zip(examples, answers, strict=True)]
+    score = float(scorer(np.array(counts, np.float64).sum(0)))
     official = task.score(examples, answers)[task.metric]
-    if abs(own - official) > 1e-6:
-        raise AssertionError(f"{task.name}: counts give {own}, the task's score is {official}")
-    return found
+    if abs(score - official) > 1e-6:
+        raise AssertionError(f"{task.name}: counts give {score}, the task's score is {official}")
+    return counts
 
 
 def intervals(
@@ -62,7 +62,7 @@ def intervals(
         level: share of the samples inside an interval.
     """
     scorer = _KINDS[task][1]
-    counts = {name: np.array(own, np.float64) for name, own in systems.items()}  # (S, N, K)
+    counts = {name: np.array(seeds, np.float64) for name, seeds in systems.items()}  # (S, N, K)
     number = next(iter(counts.values())).shape[1]
     generator = np.random.default_rng(0)
     drawn: dict[str, list[NDArray[np.float64]]] = {name: [] for name in counts}
@@ -70,45 +70,45 @@ def intervals(
     for start in range(0, samples, step):
         size = min(step, samples - start)
         times = generator.multinomial(number, np.full(number, 1 / number), size=size)
-        for name, own in counts.items():
-            sums = np.einsum("dn,snk->dsk", times.astype(np.float64), own, optimize=True)
+        for name, seeds in counts.items():
+            sums = np.einsum("dn,snk->dsk", times.astype(np.float64), seeds, optimize=True)
             drawn[name].append(scorer(sums).mean(-1))
-    scores = {name: np.concatenate(own) for name, own in drawn.items()}
-    whole = {name: float(scorer(own.sum(1)).mean()) for name, own in counts.items()}
+    scores = {name: np.concatenate(blocks) for name, blocks in drawn.items()}
+    whole = {name: float(scorer(seeds.sum(1)).mean()) for name, seeds in counts.items()}
     bounds = [(1 - level) / 2, (1 + level) / 2]
-    found = {}
+    differences = {}
     for first, second in pairs:
         low, high = np.quantile(scores[first] - scores[second], bounds)
-        found[first, second] = Interval(whole[first] - whole[second], float(low), float(high))
-    return found
+        differences[first, second] = Interval(whole[first] - whole[second], float(low), float(high))
+    return differences
 
 
 def _share(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of (right, all), in percent."""
+    """Accuracy from (right, all), in percent."""
     return 100 * _divided(counts[..., 0], counts[..., 1])
 
 
 def _f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of (right, predicted, gold), in percent."""
+    """F1 from (right, predicted, gold), in percent."""
     return 100 * _divided(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
 
 
 def _mean_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of three tallies (right, predicted, found, gold), in percent."""
-    right, predicted, found, gold = np.moveaxis(counts.reshape(*counts.shape[:-1], 3, 4), -1, 0)
-    precision, recall = _divided(right, predicted), _divided(found, gold)
+    """Mean F1 from three tallies (right, predicted, recalled, gold), in percent."""
+    right, predicted, recalled, gold = np.moveaxis(counts.reshape(*counts.shape[:-1], 3, 4), -1, 0)
+    precision, recall = _divided(right, predicted), _divided(recalled, gold)
     f1 = _divided(2 * precision * recall, precision + recall)
     return 100 * np.asarray(f1.mean(-1))
 
 
 def _divided(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """0 of nothing, as the official scorers have it."""
+    """Divide; 0/0 is 0, as in the official scorers."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
 
 
 def _words(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
-    found = score_tags([example.tags], [answer])
-    return [found.num_correct, found.num_all]
+    score = score_tags([example.tags], [answer])
+    return [score.num_correct, score.num_all]
 
 
 def _spans(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
@@ -117,28 +117,28 @@ def _spans(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
 
 def _roles(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
     both = zip(example.propositions, answer, strict=True)
-    predicted = [replace(own, args=tuple(roles)) for own, roles in both]
+    predicted = [replace(proposition, args=tuple(roles)) for proposition, roles in both]
     return _tally(score_sentence(example.propositions, predicted).overall)
 
 
 def _arcs(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
-    found = score_parse(example, answer.heads, answer.deprels)
-    return [found.correct_relations, found.num_words]
+    score = score_parse(example, answer.heads, answer.deprels)
+    return [score.correct_relations, score.num_words]
 
 
 def _alone(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
-    """Of a score that is a mean over examples, all of which count: its own share of it."""
+    """Contribution of one example to a score that is a mean over all examples."""
     return [task.score([example], [answer])[task.metric] / 100, 1]
 
 
 def _entities(task: Task[Any, Any], example: Any, answer: Any) -> list[float]:
-    found = score_document(example.clusters, answer)
-    tallies = (found.muc, found.b_cubed, found.ceaf)
+    score = score_document(example.clusters, answer)
+    tallies = (score.muc, score.b_cubed, score.ceaf)
     return [value for t in tallies for value in (t.correct, t.predicted, t.recalled, t.gold)]
 
 
-def _tally(found: Tally) -> list[float]:
-    return [found.correct, found.predicted, found.gold]
+def _tally(tally: Tally) -> list[float]:
+    return [tally.correct, tally.predicted, tally.gold]
 
 
 _KINDS: dict[str, tuple[Callable[[Task[Any, Any], Any, Any], list[float]], Scorer]] = {

@@ -1,7 +1,7 @@
-"""Whose layers a result is of: the digests of biLMs and MiniLM as they are now.
+"""Digests of biLMs and MiniLM, to check which encoder a result belongs to.
 
-A name does not tell: another model may lie in the same place, or the same one in another. torch is
-only imported where a digest is asked for.
+A path is not enough: another model may have the same path, or the same model another one. torch is
+imported only when a digest is computed.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from elmox.errors import ElmoxError
 
 
 class Use(NamedTuple):
-    """A result and whose layers it is of.
+    """A result and its encoder.
 
     Attributes:
         where: the result, for people.
@@ -27,20 +27,20 @@ class Use(NamedTuple):
 
 
 def check_same_encoders(uses: Iterable[Use]) -> None:
-    """Refuse results of different biLMs or different MiniLMs: no mean is to be made of them."""
+    """Refuse results of different biLMs or different MiniLMs: they must not be averaged."""
     first: dict[str, Use] = {}
-    for own in uses:
-        other = first.setdefault(own.encoder, own)
-        if other.digest != own.digest:
+    for use in uses:
+        other = first.setdefault(use.encoder, use)
+        if other.digest != use.digest:
             raise ElmoxError(
-                f"{other.where} and {own.where} are of different models (--{own.encoder}): "
+                f"{other.where} and {use.where} are of different models (--{use.encoder}): "
                 "delete the results of one, or take a --work for each"
             )
 
 
 @cache
 def elmo_digest(name: str) -> str:
-    """Of a biLM."""
+    """Return the digest of a biLM."""
     from elmox.elmo import Elmo
 
     return Elmo.from_pretrained(name, device="cpu").digest()
@@ -48,7 +48,7 @@ def elmo_digest(name: str) -> str:
 
 @cache
 def minilm_digest(folder: Path | None) -> str:
-    """Of MiniLM in a folder; None for that of the installed package."""
+    """Return the digest of MiniLM in a folder, by default that of the installed package."""
     import torch
 
     from tasks.minilm import MiniLm, minilm_folder

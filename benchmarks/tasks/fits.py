@@ -21,23 +21,23 @@ MB = 10**6
 
 
 def do_fit(fit: Fit, setup: Setup) -> dict[str, Any]:
-    """Fit, or go on fitting, and write what came out."""
+    """Fit, or continue a fit, and write the record."""
     recipe = setup.recipe(fit)
     session = open_session(fit, setup)
-    found = session.fit(recipe, fit.folder(setup.work)).seeds[0]
-    model = Path(found.model)
+    result = session.fit(recipe, fit.folder(setup.work)).seeds[0]
+    model = Path(result.model)
     record = {
         **asdict(fit),
         "metric": session.task.metric,
         "settings": list(TASKS[fit.task].trials[fit.trial]),
         "recipe": recipe_values(recipe),
         "encoder": read_json(model / "config.json")["elmo"],
-        "dev": found.dev,
-        "best_epoch": found.epochs,
+        "dev": result.dev,
+        "best_epoch": result.epochs,
         "epochs": read_json(model.parent / "progress" / "progress.json")["epoch"],
-        "seconds": found.seconds,
+        "seconds": result.seconds,
         "command": setup.command,
-        **_measured(fit, setup, found.seconds),
+        **_measured(fit, setup, result.seconds),
     }
     if fit.tested:
         examples = session.task.read(setup.files(fit.task).test)
@@ -76,21 +76,23 @@ class _MeasuredMiniLm(_Measured, MiniLmSession):
 
 
 def _measured(fit: Fit, setup: Setup, seconds: float) -> dict[str, Any]:
-    """Memory and machine; those of the trial where that has been the fit.
+    """Memory and machine; those of the trial if it is the same fit.
 
-    One that took another time has not: of that there was nothing but the record.
+    A trial with another time was a different fit, of which only the record is left.
     """
     trial = Fit(fit.task, fit.column, fit.trial).path(setup.work)
     if fit.tested and fit.seed == 0 and trial.exists():
         earlier = read_json(trial)
         if earlier["seconds"] == seconds:
-            return {name: earlier[name] for name in ("host_mb", "gpu_mb", "beside", "machine")}
+            return {
+                name: earlier[name] for name in ("host_mb", "gpu_mb", "parallel_fits", "machine")
+            }
     device = resolve_device(setup.device)
     on_gpu = device.type == "cuda"
     return {
         "host_mb": _peak_mb(),
         "gpu_mb": torch.cuda.max_memory_allocated(device) / MB if on_gpu else None,
-        "beside": setup.beside,
+        "parallel_fits": setup.parallel_fits,
         "machine": machine_facts(device),
     }
 

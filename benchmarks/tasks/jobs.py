@@ -1,4 +1,4 @@
-"""Jobs of the table as processes: several at a time, until the time is over."""
+"""Jobs of the table as processes, several at a time, within a time limit."""
 
 import math
 import os
@@ -31,15 +31,15 @@ TICK = 0.2  # seconds between looks at the processes
 
 
 class Job(Protocol):
-    """Something that a process does."""
+    """Work for one process."""
 
     @property
     def name(self) -> str:
-        """For people and log files."""
+        """Name in messages and log files."""
         ...
 
     def command(self, setup: Setup) -> list[str]:
-        """The process's."""
+        """Return the command line."""
         ...
 
 
@@ -58,9 +58,17 @@ class FitJob:
 
     def command(self, setup: Setup) -> list[str]:
         fit = self.fit
-        own = ["fit", fit.task, fit.column, "--trial", str(fit.trial), "--seed", str(fit.seed)]
-        own += ["--tested"] if fit.tested else []
-        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+        arguments = [
+            "fit",
+            fit.task,
+            fit.column,
+            "--trial",
+            str(fit.trial),
+            "--seed",
+            str(fit.seed),
+        ]
+        arguments += ["--tested"] if fit.tested else []
+        return [sys.executable, str(SCRIPT), *arguments, *_passed_on(setup)]
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,8 @@ class StudyJob:
 
     @property
     def name(self) -> str:
-        own = "" if self.variant is None else f"-{self.variant}"
-        return f"{self.task}-study-{self.study}{own}"
+        suffix = "" if self.variant is None else f"-{self.variant}"
+        return f"{self.task}-study-{self.study}{suffix}"
 
     def cost(self, setup: Setup) -> float:
         if self.variant is None:
@@ -90,20 +98,20 @@ class StudyJob:
         return share * TASKS[self.task].cost * self.num_seeds
 
     def pending(self, setup: Setup) -> "list[StudyJob]":
-        """What of the whole study can be done now; one of another recipe or biLM is refused."""
+        """Return the parts of the study that can be done now; refuse another recipe or biLM."""
         if is_study_done(setup, self.task, self.study, self.num_seeds):
             return []
         missing = [
             replace(self, variant=number)
-            for number, own in enumerate(variants_of(self.study))
-            if not is_variant_done(setup, self.task, own, self.num_seeds)
+            for number, variant in enumerate(variants_of(self.study))
+            if not is_variant_done(setup, self.task, variant, self.num_seeds)
         ]
         return missing or [self]
 
-    def place(self, setup: Setup) -> Path:
-        """Where no other job may be at work meanwhile: a variant's fits; for a table, all of them.
+    def folder(self, setup: Setup) -> Path:
+        """Folder that only one job may use at a time: a variant's fits; for a table, all fits.
 
-        What is the same in two studies has one place.
+        A variant that two studies share has one folder.
         """
         if self.variant is None:
             return fits_folder(setup, self.task)
@@ -113,33 +121,33 @@ class StudyJob:
         """Task and column of the table's fits that are this job's too: of its variant's recipe, or,
         where it is the study's own table, of any variant's."""
         variants = variants_of(self.study)
-        own = variants if self.variant is None else [variants[self.variant]]
-        same = (same_in_table(setup, self.task, variant) for variant in own)
+        chosen = variants if self.variant is None else [variants[self.variant]]
+        same = (same_in_table(setup, self.task, variant) for variant in chosen)
         return {(fit.task, fit.column) for fit in same if fit is not None}
 
     def command(self, setup: Setup) -> list[str]:
-        own = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
-        own += [] if self.variant is None else ["--variant", str(self.variant)]
-        return [sys.executable, str(SCRIPT), *own, *_passed_on(setup)]
+        arguments = ["study", self.task, self.study, "--seeds", str(self.num_seeds)]
+        arguments += [] if self.variant is None else ["--variant", str(self.variant)]
+        return [sys.executable, str(SCRIPT), *arguments, *_passed_on(setup)]
 
 
 def in_order(fits: Sequence[FitJob], studies: Sequence[StudyJob], setup: Setup) -> list[Job]:
-    """The order in which jobs are begun: what takes longest first, short ones fill what is left.
+    """Return jobs in the order in which they start: the longest first.
 
-    Of the studies' that would get in each other's way, the first; what the table fits anyway, when
-    that is done.
+    Of study jobs that need the same folder, only the first; those that the table fits anyway come
+    after it.
     """
-    fitted = {(own.fit.task, own.fit.column) for own in fits}
+    fitted = {(job.fit.task, job.fit.column) for job in fits}
     first: dict[Path, StudyJob] = {}
-    for own in studies:
-        if not own.columns(setup) & fitted:
-            first.setdefault(own.place(setup), own)
+    for study in studies:
+        if not study.columns(setup) & fitted:
+            first.setdefault(study.folder(setup), study)
     jobs: list[FitJob | StudyJob] = [*fits, *first.values()]
-    return [*sorted(jobs, key=lambda own: -own.cost(setup))]
+    return [*sorted(jobs, key=lambda job: -job.cost(setup))]
 
 
 def _passed_on(setup: Setup) -> list[str]:
-    """The options that say all of this."""
+    """Return the setup as options of `run.py`."""
     given = {
         "--work": setup.work,
         "--data": setup.data,
@@ -148,11 +156,11 @@ def _passed_on(setup: Setup) -> list[str]:
         "--original": setup.original,
         "--minilm": setup.minilm,
         "--device": setup.device,
-        "--beside": setup.beside,
+        "--parallel-fits": setup.parallel_fits,
     }
-    own = [f"{name}={value}" for name, value in given.items() if value is not None]
-    own += [f"--set={change}" for change in setup.changes]
-    return [*own, f"--made-by={setup.command}"]
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    options += [f"--set={change}" for change in setup.changes]
+    return [*options, f"--made-by={setup.command}"]
 
 
 def run_jobs(
@@ -166,10 +174,10 @@ def run_jobs(
     """Run jobs until there are none left, or the time is over.
 
     Args:
-        find: the jobs that can be done now, in their order; asked again whenever one has ended.
+        find: the jobs that can be done now, in their order; called again whenever one has ended.
         setup: passed on to them.
         most: processes at a time.
-        seconds: after which those that run are ended; they go on the next time.
+        seconds: time limit, after which running jobs are ended; the next run continues them.
         threads: of each process.
 
     Returns:
@@ -191,14 +199,14 @@ def run_jobs(
                 _say_how(name, code, time.monotonic() - began[name], logs / f"{name}.log")
             if over:
                 jobs = find()
-            free = [own for own in jobs if own.name not in running and own.name not in failed]
+            free = [job for job in jobs if job.name not in running and job.name not in failed]
             for job in free[: most - len(running)]:
                 began[job.name] = time.monotonic()
                 running[job.name] = _started(job, setup, threads, logs / f"{job.name}.log")
             if not running:
                 return not failed
             time.sleep(TICK)
-        _log("the time is over, and more is left to do: run the same again to go on")
+        _log("the time limit is reached and jobs are left: run the same command again to continue")
         return not failed
 
 

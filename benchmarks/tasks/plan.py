@@ -1,4 +1,4 @@
-"""What is compared: tasks, columns, the settings that are tried, and the paper's figures.
+"""The comparison: tasks, columns, the settings that are tried, and the paper's figures.
 
 For every task and column the same settings are tried, each with one seed; the one with the best
 score on the dev data is fitted with further seeds, and those are tested.
@@ -16,9 +16,9 @@ from elmox.tasks.recipe import NO_ELMO, TaskRecipe, task_recipe
 
 RECIPES = ROOT / "src" / "elmox" / "recipes" / "tasks"
 
-MINILM = "minilm"  # what recipes call it; `minilm.py` knows where it is
+MINILM = "minilm"  # the name in recipes; `minilm.py` finds the folder
 
-Trial: TypeAlias = tuple[str, ...]  # what differs from the recipe, as `--set` would say it
+Trial: TypeAlias = tuple[str, ...]  # changes of the recipe, as for `--set`
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Column:
 
 
 COLUMNS = {
-    own.name: own
-    for own in (
+    column.name: column
+    for column in (
         Column("none", "no ELMo", "none"),
         Column("layer0", "layer 0", "elmo", "0"),
         Column("mix", "mix", "elmo"),
@@ -53,7 +53,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Paper:
-    """What Peters et al. report: the same model without and with ELMo.
+    """Figures of Peters et al.: the same model without and with ELMo.
 
     Attributes:
         data: its corpus.
@@ -79,10 +79,10 @@ class TaskPlan:
         differs: what is not as in the paper.
         trials: settings to try.
         cost: of a fit, roughly, in minutes; larger ones are begun first.
-        tried: how many of the settings are, if nobody says. Three where the data are few, and the
-            mix learns little in so few updates.
+        tried: number of settings tried by default. Three on small data sets, where the mix learns
+            little in few updates.
         paper: its figures, if it has any.
-        floor: below this a baseline would be a straw man.
+        floor: minimum score of a credible baseline.
         with_minilm: whether it is also fitted on MiniLM's layers.
     """
 
@@ -102,7 +102,9 @@ class TaskPlan:
     @property
     def columns(self) -> list[Column]:
         """Those that the task is fitted in."""
-        return [own for own in COLUMNS.values() if self.with_minilm or own.encoder != "minilm"]
+        return [
+            column for column in COLUMNS.values() if self.with_minilm or column.encoder != "minilm"
+        ]
 
 
 Dropouts: TypeAlias = tuple[float, float, float]  # of words, ELMo and head
@@ -130,16 +132,16 @@ def _trial(rate: float, dropouts: Dropouts) -> Trial:
 
 
 TASKS = {
-    own.name: own
-    for own in (
+    task.name: task
+    for task in (
         TaskPlan(
             "pos",
             "parts of speech",
             "accuracy",
             "ewt",
             "UD English-EWT",
-            "The paper has a linear probe of parts of speech (Table 6), not a tagger: no figure to "
-            "set beside this one.",
+            "The paper has a linear probe of parts of speech (Table 6), not a tagger, so "
+            "there is no figure to compare.",
             _grid((0.001, 0.002), (0.5, 0.5, 0.5), (0.3, 0.3, 0.3)),
             cost=3,
             floor=93.5,
@@ -278,5 +280,9 @@ def recipe_for(
         changes: of all recipes, over everything else.
     """
     model = {"none": NO_ELMO, "minilm": MINILM}.get(column.encoder, elmo)
-    own = [f"elmo.model={json.dumps(model)}", f"elmo.layers={column.layers}", f"fit.seed={seed}"]
-    return task_recipe(recipes / f"{task.name}.toml", [*trial, *changes, *own])
+    settings = [
+        f"elmo.model={json.dumps(model)}",
+        f"elmo.layers={column.layers}",
+        f"fit.seed={seed}",
+    ]
+    return task_recipe(recipes / f"{task.name}.toml", [*trial, *changes, *settings])

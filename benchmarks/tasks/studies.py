@@ -1,10 +1,10 @@
-"""Studies of the table, in this process: what `elmox ablate` does, with its setup kept beside it.
+"""Studies of the table in this process: `elmox ablate` with the setup stored next to the result.
 
-Variants are fitted one by one, each perhaps in a process of its own; when all are there, the table
-is made of them. What the table of tasks has too is fitted once, for both.
+Variants are fitted one by one, possibly in separate processes; the table is made when all are
+there. A fit that the table of tasks contains too is made once, for both.
 
-STUDY-setup.json is written before the first fit, so that a study that was interrupted is not gone
-on with by another recipe or another biLM either.
+STUDY-setup.json is written before the first fit, so that an interrupted study is not continued
+with another recipe or another biLM.
 """
 
 import os
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def table_path(work: Path, task: str, study: str) -> Path:
-    """Of a study's table."""
+    """Return the path of a study's table."""
     return work / "ablations" / task / f"{study}.json"
 
 
 def setup_path(work: Path, task: str, study: str) -> Path:
-    """Of what says which recipe a study was made with, and whose layers it is of."""
+    """Return the path of a study's setup: its recipe and its biLM."""
     return work / "ablations" / task / f"{study}-setup.json"
 
 
 def variants_of(study: "Study") -> "list[Variant]":
-    """What a study compares."""
+    """Return the variants that a study compares."""
     from elmox.tasks.fit.ablation import STUDIES
 
     return STUDIES[study]
@@ -45,7 +45,7 @@ def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
 
     One of another recipe or another biLM is refused.
     """
-    path, table = (own(setup.work, task, study) for own in (setup_path, table_path))
+    path, table = (path_of(setup.work, task, study) for path_of in (setup_path, table_path))
     if not path.exists():
         return False
     check_made_with(setup, path, read_json(path), recipe=setup.study_recipe(task), encoder="elmo")
@@ -53,18 +53,18 @@ def is_study_done(setup: Setup, task: str, study: str, num_seeds: int) -> bool:
 
 
 def fits_folder(setup: Setup, task: str) -> Path:
-    """Of the fits of all its studies."""
+    """Return the folder of the fits of a task's studies."""
     return setup.work / "ablations" / task / "fits"
 
 
 def fits_path(setup: Setup, task: str, variant: "Variant") -> Path:
-    """Of a variant's fits, which other studies of the task may have too."""
+    """Return the folder of a variant's fits, which several studies of the task may share."""
     from elmox.tasks.fit.ablation import variant_folder
 
     return variant_folder(setup.study_recipe(task), variant, fits_folder(setup, task))
 
 
-@cache  # many recipes are read, and it is asked whenever a job has ended
+@cache  # reads many recipes, and is called whenever a job has ended
 def same_in_table(setup: Setup, task: str, variant: "Variant") -> Fit | None:
     """A fit of the table with the recipe of a variant, if there is one: its seeds serve both."""
     from elmox.tasks.recipe import changed
@@ -88,10 +88,10 @@ def is_variant_done(setup: Setup, task: str, variant: "Variant", num_seeds: int)
 
 
 def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_seeds: int) -> None:
-    """Fit one variant, or go on with it.
+    """Fit one variant, or continue it.
 
-    On little data also one that the table leaves out, as another share is the same examples: which
-    those are, only the data tells. A share of which nothing can be learned is refused.
+    On small data sets this includes variants that the table skips because another share has the
+    same examples, which depends on the data. A share with nothing to learn from is refused.
     """
     from elmox.tasks.fit.ablation import fit_variant
 
@@ -101,7 +101,7 @@ def do_variant(setup: Setup, task: str, study: "Study", variant: "Variant", num_
 
 
 def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
-    """Fit all variants that are not there yet, and write table and pictures."""
+    """Fit all missing variants, and write table and pictures."""
     from elmox.bench.machine import machine_facts, machine_line
     from elmox.cli.ablate import write_study
     from elmox.inference.device import resolve_device
@@ -115,7 +115,7 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         "ELMo": without_absolute_paths(setup.elmo),
         "machine": machine_line(machine_facts(resolve_device(setup.device))),
     }
-    found = ablate(
+    study_result = ablate(
         session,
         setup.study_recipe(task),
         study,
@@ -124,11 +124,11 @@ def do_study(setup: Setup, task: str, study: "Study", num_seeds: int) -> None:
         about=about,
         log=_log,
     )
-    write_study(found, setup.work / "ablations" / task, _log)
+    write_study(study_result, setup.work / "ablations" / task, _log)
 
 
 def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSession":
-    """The task's files read, and what the study is made with kept."""
+    """Read the task's files and store the study's setup."""
     from elmox.tasks.fit.session import TaskSession
 
     is_study_done(setup, task, study, num_seeds)  # refuses another recipe or biLM
@@ -144,13 +144,13 @@ def _begun(setup: Setup, task: str, study: "Study", num_seeds: int) -> "TaskSess
 
 
 def _share_with_table(setup: Setup, task: str, variant: "Variant") -> None:
-    """Have a variant fitted where the table fits the same, if it does."""
+    """Link a variant's folder to the table's fit of the same recipe, if there is one."""
     same, path = same_in_table(setup, task, variant), fits_path(setup, task, variant)
     if same is None:
         return
     folder = same.folder(setup.work)
-    for own in (folder, path.parent):
-        own.mkdir(parents=True, exist_ok=True)
+    for needed in (folder, path.parent):
+        needed.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):  # fitted apart from the table, or linked already
         path.symlink_to(os.path.relpath(folder, path.parent))
 

@@ -7,7 +7,7 @@
 
 import { readFile } from "node:fs/promises";
 import * as ort from "onnxruntime-web";
-import { Elmo } from "./elmo.mjs";
+import { Elmo } from "../../src/elmox/explore/page/elmo.js";
 
 const [folder, option, file] = process.argv.slice(2);
 if (folder === undefined) {

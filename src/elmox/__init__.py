@@ -6,7 +6,7 @@ Public names are loaded when they are first used, so that `import elmox` does no
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from elmox.config import ElmoConfig
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from elmox.errors import (
         ArgumentError,
         ElmoxError,
+        MissingPackage,
         NothingHeldOut,
         NothingToLearn,
         OutputExists,
         RunExists,
         UnreadableFile,
     )
+    from elmox.integrations.load_sentence_transformer import load_sentence_transformer
     from elmox.model.layer_mix import LayerMix
+    from elmox.search.occurrence_index import OccurrenceIndex
     from elmox.tasks.fit.api import fit
     from elmox.tasks.predictor import TaskPredictor
     from elmox.vectors.embed import embed_file, embed_sentences
@@ -34,8 +37,10 @@ _HOMES = {
     "ElmoEmbedding": "elmox.embedding",
     "ElmoxError": "elmox.errors",
     "LayerMix": "elmox.model.layer_mix",
+    "MissingPackage": "elmox.errors",
     "NothingHeldOut": "elmox.errors",
     "NothingToLearn": "elmox.errors",
+    "OccurrenceIndex": "elmox.search.occurrence_index",
     "OutputExists": "elmox.errors",
     "RunExists": "elmox.errors",
     "TaskPredictor": "elmox.tasks.predictor",
@@ -43,6 +48,7 @@ _HOMES = {
     "embed_file": "elmox.vectors.embed",
     "embed_sentences": "elmox.vectors.embed",
     "fit": "elmox.tasks.fit.api",
+    "load_sentence_transformer": "elmox.integrations.load_sentence_transformer",
     "open_vectors": "elmox.vectors.files",
 }
 
@@ -53,8 +59,10 @@ __all__ = [
     "ElmoEmbedding",
     "ElmoxError",
     "LayerMix",
+    "MissingPackage",
     "NothingHeldOut",
     "NothingToLearn",
+    "OccurrenceIndex",
     "OutputExists",
     "RunExists",
     "TaskPredictor",
@@ -63,6 +71,7 @@ __all__ = [
     "embed_file",
     "embed_sentences",
     "fit",
+    "load_sentence_transformer",
     "open_vectors",
 ]
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
 from elmox.config import BUNDLED
-from elmox.errors import Argument, ArgumentError
 from elmox.inference.device import device_for, resolve_dtype
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
@@ -39,9 +39,9 @@ from elmox.model.checkpoint import (
     checkpoint_digest,
     in_precision,
 )
-from elmox.pretrained.hub import Token
+from elmox.pretrained.hub import Token, upload
 from elmox.pretrained.load import ModelFiles, ModelReference, load_checkpoint
-from elmox.pretrained.native import write_directory
+from elmox.pretrained.native import PARTS, Part, write_directory
 from elmox.text.blank import position_of_blank, tokenize_with_blank
 from elmox.text.inputs import Text, Texts, check_texts
 
@@ -97,10 +97,11 @@ class Elmo(TextEncoder):
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
                 model directory; AI2's weights.hdf5 with its options file next to it; an NLPL zip;
-                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; or a hub id, `owner/name`. The
-                attribute `description` names the format that was recognized.
+                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; a TensorFlow checkpoint; or a
+                hub id, `owner/name`. The attribute `description` names the recognized format.
             options: the options file of legacy weights, if it is not next to them.
-            vocab: the vocabulary of a legacy word model or of `token_embeddings`.
+            vocab: the vocabulary of a legacy word model, of `token_embeddings` or of a TensorFlow
+                checkpoint's softmax.
             token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
             softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
                 may have a softmax of its own.
@@ -226,24 +227,49 @@ class Elmo(TextEncoder):
 
         Args:
             path: the directory to make; it appears whole or not at all.
-            dtype: "float16" or "bfloat16" store everything at half the size; a model loaded from
-                there computes with the rounded weights, in float32 by default. None: the precision
-                of the weights now.
+            dtype: "float16" or "bfloat16" store everything at half the size, "int8" at a quarter:
+                8-bit integers with scales. A model loaded from there computes with the rounded
+                weights, in float32 by default. None: the precision of the weights now.
             card: a model card, in Markdown, instead of the plain one; `{facts}` in it is replaced
                 by a table of facts about the model.
             force: replace an existing model.
         """
-        checkpoint = self.checkpoint()
+        checkpoint, eight_bit = self.checkpoint(), tuple[Part, ...]()
         if dtype is not None:
             precision = resolve_dtype(dtype)
-            if precision == torch.int8:
-                raise ArgumentError(
-                    "{} is a precision to compute in, not to store: use {}",
-                    Argument("dtype", "int8"),
-                    Argument("dtype", "float16"),
-                )
-            checkpoint = in_precision(checkpoint, precision)
-        write_directory(checkpoint, Path(path), force, card)
+            is_int8 = precision == torch.int8
+            checkpoint = in_precision(checkpoint, torch.float32 if is_int8 else precision)
+            eight_bit = PARTS if is_int8 else ()
+        write_directory(checkpoint, Path(path), force, card, eight_bit)
+
+    def push_to_hub(
+        self,
+        hub_id: str,
+        *,
+        dtype: str | torch.dtype | None = None,
+        card: str | None = None,
+        revision: str | None = None,
+        token: Token = None,
+        private: bool | None = None,
+        message: str | None = None,
+    ) -> str:
+        """Upload the model to the Hugging Face hub and return the address of the commit.
+
+        Args:
+            hub_id: `owner/name`; created if it does not exist.
+            dtype: number format of the weights, as for `save_pretrained`.
+            card: a model card, as for `save_pretrained`; `elmox card` writes one.
+            revision: the branch; created if it does not exist.
+            token: access token; None for the one that is stored on this machine.
+            private: whether a new repository is private.
+            message: of the commit.
+        """
+        with TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
+            self.save_pretrained(folder, dtype=dtype, card=card)
+            return upload(
+                folder, hub_id, revision=revision, token=token, private=private, message=message
+            )
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as a value, with its present mixes and warm state, for converters."""

@@ -33,7 +33,7 @@ from elmox.model.layer_mix import LayerMix, MixLayers, Normalization
 from elmox.pretrained.hub import Token
 from elmox.pretrained.load import ModelReference
 from elmox.pretrained.native import EMBEDDING_FILE
-from elmox.text.inputs import Texts
+from elmox.text.inputs import Texts, text_list, warn_if_tokens
 
 MODEL_TYPE = "elmox-embedding"
 FORMAT = 1
@@ -221,7 +221,9 @@ class ElmoEmbedding(nn.Module):
     @not_compiled
     def forward(self, sentences: Texts) -> Mixed:
         """Mix the layers of a batch of sentences (strings, or lists of tokens)."""
-        tokens = self.elmo.tokens_of(sentences)
+        texts = text_list(sentences)
+        warn_if_tokens(texts, stacklevel=6)  # below torch's two frames and `not_compiled`
+        tokens = self.elmo.tokens_of(texts)
         state = self.elmo.start_state(len(tokens))
         with_gradients = self.trainable and torch.is_grad_enabled()
         ragged = read_layers(self.elmo.reader, tokens, state, with_gradients)

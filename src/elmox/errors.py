@@ -138,6 +138,19 @@ class UnreadableFile(ElmoxError):
     """A file that is missing, damaged, of the wrong kind or not UTF-8."""
 
 
+class MissingPackage(ElmoxError, ModuleNotFoundError):
+    """A package that is installed only on request is missing.
+
+    Attributes:
+        name: the module that cannot be imported.
+    """
+
+    def __init__(self, message: str = "", name: str | None = None) -> None:
+        """State the package and how to install it."""
+        super().__init__(message)
+        self.name = name
+
+
 class NothingToLearn(ElmoxError):
     """The training examples contain nothing to learn from; more data may help."""
 

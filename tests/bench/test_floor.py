@@ -98,7 +98,7 @@ def test_plain_kernels_only_for_a_while(
     assert os.environ.get(FORCE) == before
 
 
-def test_what_was_not_measured_is_a_dash() -> None:
+def test_a_missing_measurement_is_a_dash() -> None:
     columns = [Column("name", "name"), milliseconds("seconds", "time"), Column("share", "s", ".0%")]
     rows: list[dict[str, Any]] = [
         {"name": "a", "seconds": 0.0125, "share": 0.5},

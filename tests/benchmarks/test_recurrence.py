@@ -22,9 +22,9 @@ def test_a_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv(FORCE, raising=False)
     row = row_of(kind, 4, 3, torch.device("cpu"), repeats=2)
-    found = re.fullmatch(rf"\| {kind} \| 4 \| 3 \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", row)
-    assert found is not None
-    ours, theirs, ratio = map(float, found.groups())
+    match = re.fullmatch(rf"\| {kind} \| 4 \| 3 \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", row)
+    assert match is not None
+    ours, theirs, ratio = map(float, match.groups())
     assert ratio == pytest.approx(theirs / ours, rel=0.1, abs=0.1)
     assert FORCE not in os.environ
 

@@ -27,11 +27,11 @@ def test_it_counts_epochs_and_words(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), str(run), "--text", str(tmp_path / "text.txt")]
     command += ["--repeats", "3", "--out", str(tmp_path / "results")]
     subprocess.run(command, env=environment(), capture_output=True, check=True)
-    found = json.loads((tmp_path / "results" / "tagger.json").read_text())
+    results = json.loads((tmp_path / "results" / "tagger.json").read_text())
     fitting = {"epochs": 2, "epochs_early": 1, "seconds": 700.0, "best": 50.0, "best_early": 40.0}
-    assert found["fitting"] == fitting
-    assert found["tagging"]["words"] == 9
-    slowest, fastest = found["tagging"]["range"]
-    assert 0 < slowest <= found["tagging"]["rate"] <= fastest
+    assert results["fitting"] == fitting
+    assert results["tagging"]["words"] == 9
+    slowest, fastest = results["tagging"]["range"]
+    assert 0 < slowest <= results["tagging"]["rate"] <= fastest
     shown = (tmp_path / "results" / "tagger.md").read_text()
     assert "| the best within 10 minutes (1 epochs) | 40.00 | 49.80 |" in shown

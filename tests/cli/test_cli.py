@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from shell import (
 )
 
 from elmox import __version__
+from elmox.cli.version import version_text
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 
@@ -70,7 +72,7 @@ def imported(*arguments: str) -> set[str]:
         ("-m", "elmox", "bench", "train", "--help"),
     ],
 )
-def test_what_needs_no_torch_does_not_wait_for_it(arguments: tuple[str, ...]) -> None:
+def test_light_commands_do_not_import_torch(arguments: tuple[str, ...]) -> None:
     modules = imported(*arguments)
     assert "elmox" in modules
     assert not modules & {"torch", "numpy", "h5py", "huggingface_hub", "pyarrow"}
@@ -105,8 +107,36 @@ def test_help_of_verbs(
 
 
 def test_version() -> None:
+    """Print a checkout's revision too, unless git is missing or does not trust the directory."""
     done = run_in_new_python("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"elmox {__version__}\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    revision = r"( \(git [0-9a-f]{7,}(, modified)?\))?"
+    assert re.fullmatch(rf"elmox {re.escape(__version__)}{revision}\n", done.stdout)
+
+
+def test_version_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "tag.gpgsign=false")
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    package = tmp_path / "src" / "elmox"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    monkeypatch.setattr("elmox.__file__", str(package / "__init__.py"))
+    assert version_text() == f"elmox {__version__}"
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first", "--no-gpg-sign")
+    git("tag", "v9.9.9")
+    assert version_text() == f"elmox {__version__} (git {git('rev-parse', '--short', 'HEAD')})"
+    (package / "__init__.py").write_text("changed = True")
+    assert version_text().endswith(", modified)")
+    monkeypatch.setenv("PATH", "")
+    assert version_text() == f"elmox {__version__}"
+    installed = tmp_path / "lib" / "site-packages" / "elmox" / "__init__.py"
+    monkeypatch.setattr("elmox.__file__", str(installed))
+    assert version_text() == f"elmox {__version__}"
 
 
 def test_options_that_lie_elsewhere(
@@ -162,6 +192,8 @@ def test_info(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert facts["config"] == json.loads(json.dumps(elmo.config.to_dict()))
     assert list(facts["mixes"]) == list(elmo.mixes)
     assert facts["warm_state"] == (kind == "native")
+    assert facts["inference_path"].startswith("float32: ")
+    assert "training_path" in facts
     code, out, err = run_here(["info", path], capsys)
     assert (code, err) == (0, "")
     rows = dict(line.split("  ", 1) for line in out.splitlines())
@@ -330,6 +362,6 @@ def test_interrupted(weights: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    # Nobody has the same stdin twice: it cannot go on.
+    # stdin cannot be read twice, so the run cannot continue.
     assert (out, err) == (b"", b"elmox: interrupted\n")
     assert not (tmp_path / "out.hdf5").exists()

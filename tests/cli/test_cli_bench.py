@@ -175,7 +175,7 @@ def test_embed_to_other_files(format: str, weights: Path, tmp_path: Path, capsys
     assert {path.name for path in tmp_path.iterdir()} == {"model"}
 
 
-def test_embed_beside_allennlp(weights: Path, capsys: Capture) -> None:
+def test_embed_next_to_allennlp(weights: Path, capsys: Capture) -> None:
     """If it is not installed, the table names the command that installs it."""
     report = bench(["embed", weights, "--sentences", 3, "--repeats", 1], capsys)
     ways = [row["way"] for row in report["rows"]]

@@ -52,12 +52,12 @@ def test_fit_tag_and_eval(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert code == 0, err
     sentences = [json.loads(line) for line in out.splitlines()]
     assert [(sentence["line"], sentence["tokens"][0]) for sentence in sentences] == [
-        (0, "Hi"),
-        (1, "Ada"),
-        (1, "Charles"),
+        (1, "Hi"),
+        (2, "Ada"),
+        (2, "Charles"),
     ]
     for sentence in sentences:
-        line = text.splitlines()[sentence["line"]]
+        line = text.splitlines()[sentence["line"] - 1]
         assert [line[start:end] for start, end in sentence["offsets"]] == sentence["tokens"]
         assert len(sentence["tags"]) == len(sentence["tokens"])
         for span in sentence["spans"]:
@@ -131,7 +131,7 @@ def test_bad_arguments(
     assert message in err.splitlines()[-1]
 
 
-def test_what_is_no_fitted_model(
+def test_folders_without_a_fitted_model(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text.txt").write_text("a b\n")
@@ -175,7 +175,7 @@ def test_every_task_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
-def test_what_is_wrong_is_named(
+def test_errors_name_the_file_and_line(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file in the way of --out, a bad line of JSON, a model whose name is a number."""

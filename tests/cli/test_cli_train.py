@@ -280,3 +280,12 @@ def test_a_rank_that_dies_is_restarted(
     assert printed.count("done after 100 steps") == 1  # one of them prints
     assert "resuming from" in err
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
+
+
+def test_a_recipe_without_its_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_here(["train", "tiny", "--out", "runs/tiny"], capsys)
+    advice = "prepare one, or give its directory as --set data.dir=DIR"
+    assert_one_line(code, out, err, "data/tiny does not exist", "`elmox prepare`", advice)

@@ -18,7 +18,7 @@ NAMES += [f"bench {name}" for name in ("lstm", "cnn", "train", "embed")]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the examples need: texts, a tiny model called english-small, a corpus, a tagger."""
+    """Files for the examples: texts, a tiny model called english-small, a corpus, a tagger."""
     folder = tmp_path_factory.mktemp("examples")
     write_example_files(folder)
     shutil.copytree(folder / "trained-model", folder / "english-small")  # found before the bundled
@@ -26,6 +26,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         patch.setenv("ELMOX_CACHE", str(folder / "cache"))
         run("prepare text.txt --out data/tiny --min-count 1")
+        run("index english-small text.txt text.index --min-count 1")
         run("fit ner --train names.txt --dev names.txt --out runs/names --set fit.epochs=1")
     return folder
 

@@ -12,6 +12,7 @@ import pytest
 from shared_data import SHARED
 
 from elmox.errors import ElmoxError
+from elmox.explore.files import PAGE
 from elmox.export.javascript import to_javascript, tokenizer_file
 from elmox.text.tokenize import get_tokenizer
 
@@ -24,7 +25,7 @@ const { tokenizer, texts } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const pattern = tokenPattern(tokenizer);
 writeFileSync(process.argv[3], JSON.stringify(texts.map((text) => text.match(pattern) ?? [])));
 """
-EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_node" / "elmo.mjs"
+MODULE = PAGE / "tokenize.js"
 # Parts on which dialects or versions of Unicode disagree, or that have a rule of their own.
 PARTS = (
     *"abcxyzABCXYZ.,'’`-&/%$@:;!?()[]{}\"0123456789_^~*+=<>|\\ \t\n\r\f\v",
@@ -40,11 +41,11 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 
 def in_javascript(name: str, texts: list[str], folder: Path) -> list[list[str]]:
     """The tokens that node finds."""
-    program, given, found = folder / "tokens.mjs", folder / "given.json", folder / "found.json"
-    program.write_text(PROGRAM.replace("MODULE", json.dumps(EXAMPLE.as_uri())), "utf-8")
+    program, given, results = folder / "tokens.mjs", folder / "given.json", folder / "found.json"
+    program.write_text(PROGRAM.replace("MODULE", json.dumps(MODULE.as_uri())), "utf-8")
     given.write_text(json.dumps({"tokenizer": tokenizer_file(name), "texts": texts}), "ascii")
-    subprocess.run(["node", program, given, found], check=True, timeout=600)
-    tokens: list[list[str]] = json.loads(found.read_text("utf-8"))
+    subprocess.run(["node", program, given, results], check=True, timeout=600)
+    tokens: list[list[str]] = json.loads(results.read_text("utf-8"))
     return tokens
 
 

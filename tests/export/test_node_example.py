@@ -13,7 +13,8 @@ from onnx_models import MODELS
 from elmox import Elmo
 from elmox.export import export_onnx
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_node"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "onnx_node"
 SENTENCES = [
     ["The", "cat", "sat", "."],
     [],
@@ -29,7 +30,10 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example with its packages, installed where no other test looks."""
-    folder = tmp_path_factory.mktemp("node")
+    root = tmp_path_factory.mktemp("node")
+    (root / "src").symlink_to(ROOT / "src")  # the example imports a module of the package
+    folder = root / "examples" / "onnx_node"
+    folder.mkdir(parents=True)
     for path in EXAMPLE.iterdir():
         if path.is_file():
             shutil.copy(path, folder)

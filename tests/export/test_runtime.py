@@ -170,7 +170,7 @@ def test_bad_folders(tmp_path: Path, folder: Path, onnx_elmo: OnnxElmo) -> None:
     for change, message in (
         ({"format": "elmo"}, "no ONNX export"),
         ({"version": 99}, "version 99"),
-        ({"colour": "red"}, "damaged"),
+        ({"surprise": "red"}, "damaged"),
         ({}, "lacks context.onnx"),
     ):
         (tmp_path / "config.json").write_text(json.dumps({**config, **change}), "utf-8")

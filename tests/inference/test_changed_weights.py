@@ -164,7 +164,7 @@ def test_a_value_is_made_again_for_other_options() -> None:
     assert [derived.get([weight], lambda: next(made), key) for key in "aabba"] == [0, 0, 1, 1, 2]
 
 
-def test_weights_are_compared_once_where_they_are_said_to_be_fixed() -> None:
+def test_weights_declared_fixed_are_compared_once() -> None:
     weight, watch = torch.ones(2), WeightsWatch()
     with weights_fixed():
         first = watch.version([weight])
@@ -175,7 +175,7 @@ def test_weights_are_compared_once_where_they_are_said_to_be_fixed() -> None:
 
 
 def test_clear_cache(tiny: Path) -> None:
-    """For what nobody notices: one element of a large frozen weight, behind torch's back."""
+    """`clear_cache` is for changes that torch does not count: one element of a frozen weight."""
     elmo = Elmo.from_pretrained(tiny)
     expected = elmo.encode(SENTENCES)
     calls: list[WordTable] = []

@@ -53,7 +53,7 @@ def among_words(probabilities: dict[str, float]) -> dict[str, float]:
 
 
 def by_scores(elmo: Elmo, sentence: list[str], position: int, direction: str) -> dict[str, float]:
-    """What predictions should be: every word scored at that position."""
+    """The expected predictions: every word scored at that position."""
     texts = [[*sentence[:position], word, *sentence[position + 1 :]] for word in WORDS]
     probabilities = {}
     for word, score in zip(WORDS, elmo.score(texts), strict=True):
@@ -363,7 +363,7 @@ def broken(lm: TinyLm, folder: Path, change: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "excerpt"),
     [
         ("no vocabulary", "lacks vocab.txt: a softmax is softmax.safetensors and vocab.txt"),
         ("no softmax", "lacks softmax.safetensors"),
@@ -372,14 +372,14 @@ def broken(lm: TinyLm, folder: Path, change: str) -> Path:
         ("not UTF-8", "vocab.txt is not UTF-8"),
     ],
 )
-def test_broken_directories(lm: TinyLm, tmp_path: Path, change: str, says: str) -> None:
-    with pytest.raises(ElmoxError, match=says) as caught:
+def test_broken_directories(lm: TinyLm, tmp_path: Path, change: str, excerpt: str) -> None:
+    with pytest.raises(ElmoxError, match=excerpt) as caught:
         Elmo.from_pretrained(broken(lm, tmp_path / "model", change)).score(["a"])
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "excerpt"),
     [
         ({"position": 4}, "position=4 of a sentence of 3 words: expected 0 to 3"),
         ({"position": -1}, "position=-1"),
@@ -388,8 +388,8 @@ def test_broken_directories(lm: TinyLm, tmp_path: Path, change: str, says: str) 
         ({}, "no gap ___"),
     ],
 )
-def test_wrong_predictions(elmo: Elmo, arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(ElmoxError, match=says):
+def test_wrong_predictions(elmo: Elmo, arguments: dict[str, Any], excerpt: str) -> None:
+    with pytest.raises(ElmoxError, match=excerpt):
         elmo.predict(["The", "cat", "sat"], **arguments)
 
 

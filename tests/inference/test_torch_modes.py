@@ -72,7 +72,7 @@ def test_inference_mode_leaves_no_trace(
     assert not any(parameter.is_inference() for parameter in elmo.reader.bilm.parameters())
 
 
-def test_what_is_made_in_inference_mode_can_learn(tiny: Path) -> None:
+def test_models_made_in_inference_mode_can_learn(tiny: Path) -> None:
     with torch.inference_mode():
         made = ElmoEmbedding.from_pretrained(tiny, trainable=True)
         made(SENTENCES)
@@ -80,7 +80,7 @@ def test_what_is_made_in_inference_mode_can_learn(tiny: Path) -> None:
     assert all(parameter.grad is not None for parameter in made.parameters())
 
 
-def test_allennlp_state_of_inference_mode_can_be_gone_on_with(tiny: Path) -> None:
+def test_allennlp_state_of_inference_mode_can_be_continued(tiny: Path) -> None:
     from elmox.integrations.allennlp import batch_to_ids
 
     elmo = AllennlpElmo(None, tiny, 1, requires_grad=True, dropout=0.0)

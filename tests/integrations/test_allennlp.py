@@ -491,7 +491,7 @@ def test_files_that_are_not_given_or_not_local(weights: Path) -> None:
         Elmo("options.json", weights, 1)
 
 
-def test_what_the_module_refuses(weights: Path) -> None:
+def test_arguments_that_the_module_refuses(weights: Path) -> None:
     with pytest.raises(ElmoxError, match="module: "):
         Elmo(None, None, 1, module=torch.nn.Identity())
     with pytest.raises(ElmoxError, match="vocab_to_cache"):

@@ -1,6 +1,7 @@
 """Atomic writes: in one step, by one process at a time, and no leftovers of killed processes."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -165,3 +166,13 @@ def test_a_forked_process_does_not_keep_a_lock(tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("text")
+    path = tmp_path / "text.txt" / "model"
+    folder = re.escape(str(path.parent))
+    expected = rf"cannot write .*model: {folder} is a file, expected a directory"
+    for opened in (atomic_write, atomic_directory):
+        with pytest.raises(ElmoxError, match=expected), opened(path):
+            pass

@@ -99,8 +99,8 @@ def test_lstm_kernels(
             if can_pack(layer.input_weight):
                 kernels.append(PackedLstm(layer.weights()))
             for kernel in kernels:
-                found = run_kernel(kernel, inputs * mask[..., None], lengths, h, c, cut)
-                for ours, theirs in zip(found, expected, strict=True):
+                actual = run_kernel(kernel, inputs * mask[..., None], lengths, h, c, cut)
+                for ours, theirs in zip(actual, expected, strict=True):
                     torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
@@ -129,8 +129,8 @@ def test_a_layer_that_reads_words(
     assert word_lstm is not None
     states = (h.clone(), c0.clone()), (h.clone(), c0.clone())
     expected = kernel(vectors[words], sizes, *states[0])
-    found = word_lstm(words, sizes, *states[1])
-    for ours, theirs in zip((found, *states[1]), (expected, *states[0]), strict=True):
+    actual = word_lstm(words, sizes, *states[1])
+    for ours, theirs in zip((actual, *states[1]), (expected, *states[0]), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5)
 
 
@@ -154,8 +154,8 @@ def test_packed_highways(rows: int) -> None:
     with torch.no_grad():
         torch.testing.assert_close(highway(x), expected, rtol=1e-5, atol=1e-6)
         highway.carry.bias.add_(1.0)
-        found = highway(x)
-    torch.testing.assert_close(found, highway(x), rtol=1e-5, atol=1e-6)
+        actual = highway(x)
+    torch.testing.assert_close(actual, highway(x), rtol=1e-5, atol=1e-6)
 
 
 @packs
@@ -195,20 +195,20 @@ def test_character_cnn_by_table(
     ids = torch.from_numpy(spelling.ids.astype(np.int64))
     with torch.no_grad():
         expected = char_cnn(ids)
-    found = char_cnn.infer(ids, torch.from_numpy(spelling.lengths))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    actual = char_cnn.infer(ids, torch.from_numpy(spelling.lengths))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 def test_paths_say_what_runs_and_why() -> None:
-    """What `elmox info` shows agrees with what is chosen."""
+    """`elmox info` shows the paths that are chosen."""
     weights = random_layer(LstmConfig(8, 4), 0, torch.float32).weights()
-    found = paths(weights, torch.device("cpu"))
-    inference = dict(part.split(": ", 1) for part in found["inference"].split("; "))
+    chosen = paths(weights, torch.device("cpu"))
+    inference = dict(part.split(": ", 1) for part in chosen["inference"].split("; "))
     assert set(inference) == {"float32", "bfloat16", "int8"}
     assert inference["float32"].startswith("packed" if can_pack(weights.bias) else "batched")
     assert inference["bfloat16"].startswith("batched")
     assert inference["int8"].startswith("packed") == (why_not_int8() is None)
-    assert found["training"].startswith("float32: plain torch (Triton is for GPUs, not for cpu)")
+    assert chosen["training"].startswith("float32: plain torch (Triton is for GPUs, not for cpu)")
     assert isinstance(lstm_pointwise(weights.bias), TorchPointwise)
 
 

@@ -1,4 +1,4 @@
-"""TF32 is allowed where it was asked for, for as long, and nowhere else."""
+"""TF32 is allowed only within the context that requests it."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def test_not_on_a_cpu() -> None:
         assert torch.get_float32_matmul_precision() == "highest"
 
 
-def test_what_somebody_chose_stays() -> None:
+def test_the_users_choice_is_restored() -> None:
     torch.set_float32_matmul_precision("medium")
     with tf32_products(GPU):
         assert torch.get_float32_matmul_precision() == "medium"

@@ -18,7 +18,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
 
 
 def gradients(pooled: Tensor, char_cnn: CharCnn) -> list[Tensor]:
-    """Of a random linear function."""
+    """Gradients of a random linear function of the output."""
     generator = torch.Generator().manual_seed(5)
     weights = torch.randn(pooled.shape, generator=generator, dtype=torch.float64)
     return list(torch.autograd.grad((pooled * weights).sum(), list(char_cnn.parameters())))

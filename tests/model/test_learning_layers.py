@@ -1,4 +1,4 @@
-"""`BiLm.learn` against `BiLm.forward`, which says the same plainly: values and gradients."""
+"""`BiLm.learn` against `BiLm.forward`, the plain version: values and gradients."""
 
 from dataclasses import replace
 

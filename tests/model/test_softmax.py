@@ -128,7 +128,7 @@ def test_from_its_own_tensors(make: Callable[[], FullSoftmax | AdaptiveSoftmax])
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"bias": None}, "here lacks bias"),
         ({"extra": torch.zeros(1)}, "here has an unknown array extra"),
@@ -138,10 +138,10 @@ def test_from_its_own_tensors(make: Callable[[], FullSoftmax | AdaptiveSoftmax])
         ({"weight": torch.full((V, P), -math.inf)}, "weight contains NaN or infinite"),
     ],
 )
-def test_bad_tensors(change: dict[str, Tensor | None], says: str) -> None:
+def test_bad_tensors(change: dict[str, Tensor | None], message: str) -> None:
     changed = {**full().state_dict(), **change}
     tensors = {name: tensor for name, tensor in changed.items() if tensor is not None}
-    with pytest.raises(ElmoxError, match=says):
+    with pytest.raises(ElmoxError, match=message):
         softmax_from_tensors(tensors, V, P, "here")
 
 

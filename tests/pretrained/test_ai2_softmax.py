@@ -164,9 +164,9 @@ BROKEN: dict[str, tuple[Callable[[TinyLm], object], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "says"), BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize(("change", "expected"), BROKEN.values(), ids=BROKEN.keys())
 def test_broken_files(
-    change: Callable[[TinyLm], object], says: tuple[str, ...], lm: TinyLm
+    change: Callable[[TinyLm], object], expected: tuple[str, ...], lm: TinyLm
 ) -> None:
     change(lm)
     elmo = lm.elmo()  # vectors do not need it
@@ -174,7 +174,7 @@ def test_broken_files(
         elmo.score(["a word"])
     message = str(caught.value)
     assert "\n" not in message
-    for part in says:
+    for part in expected:
         assert part in message
     with pytest.raises(ElmoxError):
         build_softmax(elmo.checkpoint())

@@ -1,4 +1,4 @@
-"""Hostile and damaged checkpoints: one line says what is wrong, and no other file is read.
+"""Hostile and damaged checkpoints: one line describes the fault, and no other file is read.
 
 These are a part of the set that `benchmarks/hostile_files.py` runs as a whole.
 """
@@ -20,6 +20,7 @@ from hostile_hdf5 import HDF5
 from hostile_pickles import PICKLED
 from hostile_run import BAD, Outcome, opened_files, try_checkpoint
 from hostile_sizes import SIZES
+from hostile_tf1 import TENSORFLOW
 from mutations import FORMATS, mutate
 from shell import assert_one_line, run_here
 
@@ -29,7 +30,7 @@ from elmox.io.inputs import read_whole
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watches files by inotify")
 
-ALL = {hostile.name: hostile for hostile in (*HDF5, *SIZES, *PICKLED, *ARCHIVED)}
+ALL = {hostile.name: hostile for hostile in (*HDF5, *SIZES, *PICKLED, *ARCHIVED, *TENSORFLOW)}
 REFUSED = (  # one for each way in which a file can be hostile
     "hdf5: external link to pipe as char_embed",
     "hdf5: external link to model.hdf5 as CNN/b_cnn_0 in a zip",
@@ -62,6 +63,15 @@ REFUSED = (  # one for each way in which a file can be hostile
     "many_langs: names in 300,000 tuples",
     "tar: a negative header",
     "tar: pax of a megabyte of digits",
+    "tensorflow: a shape of 2^40",
+    "tensorflow: 20,000 variables",
+    "tensorflow: a module of highways",
+    "tensorflow: one block many times",
+    "tensorflow: a name for a terminal",
+    "tensorflow: 900 layers share one cell",
+    "tensorflow: pipe for .data-00000-of-00001",
+    "tensorflow: /dev/zero for .index",
+    "tensorflow: latest ../bait/text",
     "given /dev/zero",
     "given pipe",
     "given socket",
@@ -200,5 +210,6 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
 
 
 def test_the_whole_set_is_large_enough() -> None:
-    assert len(ALL) == len(HDF5) + len(SIZES) + len(PICKLED) + len(ARCHIVED) >= 228
+    parts = (HDF5, SIZES, PICKLED, ARCHIVED, TENSORFLOW)
+    assert len(ALL) == sum(map(len, parts)) >= 270
     assert json.dumps(list(ALL))  # names that can be printed

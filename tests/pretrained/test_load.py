@@ -1,28 +1,15 @@
 """Names and paths of models: what is local, what is on the hub, and what is neither."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hub_client import load
 from hub_server import Hub, serve_hub
 
 from elmox import Elmo, ElmoxError
 from elmox.pretrained.hub import is_hub_id
 
-SCRIPT = """
-import sys
-from elmox import Elmo, ElmoxError
-name, revision, token = (argument or None for argument in sys.argv[1:])
-try:
-    elmo = Elmo.from_pretrained(name, revision=revision, token=token, device="cpu")
-    print(elmo.description, elmo.mixes, elmo.encode("a word or two").shape)
-    assert "torch._dynamo" not in sys.modules, "torch's compiler takes seconds to import"
-except ElmoxError as error:
-    print("ElmoxError:", error)
-"""
 LOCAL = [
     "missing", "./missing", "../missing", "/missing/model", "~/model", "a/b/c",
     "owner/weights.hdf5", "owner/model.tar.gz", "owner/elmo.ZIP", "models/", "/models",
@@ -42,19 +29,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Hub]:
     revisions = {name: folder / name for name in ("main", "v2")}
     with serve_hub(Hub({"someone/tiny-elmo": revisions}, token="hf_secret")) as hub:
         yield hub
-
-
-def load(
-    name: str, cache: Path, hub: Hub | None, revision: str = "", token: str = "hf_secret"
-) -> str:
-    """Load a model in a process of its own: the hub's client reads its settings once."""
-    settings = {"HF_HUB_CACHE": str(cache), "HF_HOME": str(cache), "HF_HUB_DISABLE_XET": "1"}
-    settings |= {"HF_HUB_OFFLINE": "1"} if hub is None else {"HF_ENDPOINT": hub.url}
-    command = [sys.executable, "-c", SCRIPT, name, revision, token]
-    environment = os.environ | settings
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_model_of_the_hub_by_revision_and_token(hub: Hub, tmp_path: Path) -> None:
@@ -77,7 +51,7 @@ def test_a_model_of_the_hub_by_revision_and_token(hub: Hub, tmp_path: Path) -> N
         ("someone/tiny-elmo", "", "hf_wrong"),
     ],
 )
-def test_what_the_hub_refuses_is_one_line(
+def test_a_refusal_of_the_hub_is_one_line(
     name: str, revision: str, token: str, hub: Hub, tmp_path: Path
 ) -> None:
     shown = load(name, tmp_path, hub, revision, token)

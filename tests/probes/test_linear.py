@@ -37,7 +37,7 @@ def fit(
     return fit_probe(train, dev, test, seeds, CPU, options)
 
 
-def test_what_is_linear_is_found() -> None:
+def test_a_linear_relation_is_learned() -> None:
     """A label for each of the six directions, and a random length."""
 
     def examples(number: int, seed: int) -> Examples:
@@ -52,7 +52,7 @@ def test_what_is_linear_is_found() -> None:
     assert result.test.all()
 
 
-def test_what_is_not_linear_is_not() -> None:
+def test_a_nonlinear_relation_is_not_learned() -> None:
     """Whether two signs agree is not linear in the vector; in their product it is."""
 
     def examples(seed: int, product: bool) -> Examples:

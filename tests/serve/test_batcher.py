@@ -58,7 +58,7 @@ def test_waiting_jobs_share_a_batch_up_to_the_budget() -> None:
 
 
 def test_a_job_beyond_the_budget_is_a_batch_of_its_own() -> None:
-    """It is computed, and takes nobody with it."""
+    """It is computed alone."""
 
     async def test(batcher: Batcher, batches: list[Batch]) -> None:
         double = Doubled()
@@ -74,7 +74,7 @@ def test_different_operations_are_not_mixed() -> None:
 
     async def test(batcher: Batcher, batches: list[Batch]) -> None:
         a, b = Doubled("a"), Doubled("b")
-        jobs = [batcher.submit(own, [n], 1) for n, own in enumerate([a, b, a, b])]
+        jobs = [batcher.submit(model, [n], 1) for n, model in enumerate([a, b, a, b])]
         assert await asyncio.gather(*jobs) == [[0], [2], [4], [6]]
         assert (a.calls, b.calls) == ([[0, 2]], [[1, 3]])
 

@@ -26,15 +26,15 @@ def test_the_client_returns_what_the_library_returns(url: str, elmo: Elmo, tagge
         client.wait_until_ready()
         np.testing.assert_array_equal(client.encode(TEXTS), elmo.encode(TEXTS))
         np.testing.assert_array_equal(client.encode("The cat."), elmo.encode("The cat."))
-        found = client.encode(TEXTS, layers=(0, 2), pooling="max", model="other")
-        np.testing.assert_array_equal(found, elmo.encode(TEXTS, layers=(0, 2), pooling="max"))
+        actual = client.encode(TEXTS, layers=(0, 2), pooling="max", model="other")
+        np.testing.assert_array_equal(actual, elmo.encode(TEXTS, layers=(0, 2), pooling="max"))
         assert client.encode([], layers="all").shape == (0, 3, 12)
-        for found, expected in zip(
+        for actual, expected in zip(
             client.encode_tokens(TEXTS, layers="all"),
             elmo.encode_tokens(TEXTS, layers="all"),
             strict=True,
         ):
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(actual, expected)
         first = client.tokens(["The cat sat."])[0]
         assert first.tokens == ["The", "cat", "sat", "."]
         assert first.offsets == [(0, 3), (4, 7), (8, 11), (11, 12)]
@@ -60,8 +60,8 @@ def test_the_asynchronous_client(url: str, elmo: Elmo) -> None:
         async with AsyncClient(url, timeout=PATIENCE) as client:
             await client.wait_until_ready()
             texts = [["The", "cat"], ["A", "dog"]]
-            found = await asyncio.gather(*(client.encode(texts) for _ in range(20)))
-            for vectors in found:
+            results = await asyncio.gather(*(client.encode(texts) for _ in range(20)))
+            for vectors in results:
                 np.testing.assert_allclose(vectors, elmo.encode(texts), rtol=0, atol=1e-6)
             tokens = await client.encode_tokens(["The cat sat."])
             np.testing.assert_array_equal(tokens[0], elmo.encode_tokens(["The cat sat."])[0])

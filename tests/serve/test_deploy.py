@@ -19,14 +19,14 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 def flags(arguments: list[str]) -> set[str]:
     """The options among some arguments."""
-    return {own.partition("=")[0] for own in arguments if own.startswith("--")}
+    return {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
 
 
 def test_every_flag_exists(capsys: pytest.CaptureFixture[str]) -> None:
     """No file uses an option that `elmox serve` does not have."""
     _, help_text, _ = run_here(["serve", "--help"], capsys)
     entry = re.findall(r"^(?:ENTRYPOINT|CMD) (\[.*\])$", dockerfile(), re.MULTILINE)
-    used = [yaml.safe_load(own) for own in entry]
+    used = [yaml.safe_load(document) for document in entry]
     used.append(documents("compose.yaml")[0]["services"]["elmox"]["command"])
     used.append(container()["args"])
     assert used[0][:2] == ["elmox", "serve"]
@@ -41,7 +41,9 @@ def dockerfile() -> str:
 
 def container() -> dict[str, Any]:
     """The container of the Kubernetes example."""
-    [deployment] = [own for own in documents("kubernetes.yaml") if own["kind"] == "Deployment"]
+    [deployment] = [
+        document for document in documents("kubernetes.yaml") if document["kind"] == "Deployment"
+    ]
     [only] = deployment["spec"]["template"]["spec"]["containers"]
     return dict(only)
 
@@ -62,18 +64,20 @@ def test_the_image_runs_without_root_and_checks_its_health() -> None:
 
 def test_probes_limits_and_time_to_drain() -> None:
     """Kubernetes waits at least as long as the server may take to stop."""
-    probes = {name: own for name, own in container().items() if name.endswith("Probe")}
-    paths = {name: own["httpGet"]["path"] for name, own in probes.items()}
+    probes = {name: probe for name, probe in container().items() if name.endswith("Probe")}
+    paths = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
     assert paths == {
         "startupProbe": "/readyz",
         "readinessProbe": "/readyz",
         "livenessProbe": "/livez",
     }
-    [deployment] = [own for own in documents("kubernetes.yaml") if own["kind"] == "Deployment"]
+    [deployment] = [
+        document for document in documents("kubernetes.yaml") if document["kind"] == "Deployment"
+    ]
     pod = deployment["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] >= 5 + 30
     assert pod["securityContext"]["runAsNonRoot"]
-    kinds = {own["kind"] for own in documents("kubernetes.yaml")}
+    kinds = {document["kind"] for document in documents("kubernetes.yaml")}
     assert {"Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"} < kinds
 
 

@@ -50,11 +50,11 @@ def from_base64(text: str, shape: Any) -> FloatArray:
 def test_embeddings_equal_the_library_to_the_bit(url: str, elmo: Elmo, layers: Any) -> None:
     """In JSON numbers and in base64, for every choice of layers."""
     expected = elmo.encode(TEXTS, layers=layers)
-    found = answer(url, "/v1/embeddings", input=TEXTS, layers=layers)
-    assert [item["index"] for item in found["data"]] == list(range(len(TEXTS)))
-    vectors = np.array([item["embedding"] for item in found["data"]], np.float32)
+    response = answer(url, "/v1/embeddings", input=TEXTS, layers=layers)
+    assert [item["index"] for item in response["data"]] == list(range(len(TEXTS)))
+    vectors = np.array([item["embedding"] for item in response["data"]], np.float32)
     np.testing.assert_array_equal(vectors, expected)
-    assert found["shape"] == list(expected.shape[1:])
+    assert response["shape"] == list(expected.shape[1:])
     packed = answer(url, "/v1/embeddings", input=TEXTS, layers=layers, encoding_format="base64")
     for item, vector in zip(packed["data"], expected, strict=True):
         np.testing.assert_array_equal(from_base64(item["embedding"], vector.shape), vector)
@@ -63,12 +63,12 @@ def test_embeddings_equal_the_library_to_the_bit(url: str, elmo: Elmo, layers: A
 def test_a_single_text_and_the_other_options(url: str, elmo: Elmo) -> None:
     """A string is one text; pooling and normalization are the library's."""
     options: dict[str, Any] = {"pooling": "max", "normalize_embeddings": True}
-    found = answer(url, "/v1/embeddings", input="The cat sat.", model="other", **options)
-    [item] = found["data"]
+    response = answer(url, "/v1/embeddings", input="The cat sat.", model="other", **options)
+    [item] = response["data"]
     expected = elmo.encode(["The cat sat."], **options)[0]
     np.testing.assert_array_equal(np.array(item["embedding"], np.float32), expected)
-    assert found["model"] == "other"
-    assert found["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
+    assert response["model"] == "other"
+    assert response["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
     assert answer(url, "/v1/embeddings", input=[])["data"] == []
 
 
@@ -93,22 +93,22 @@ def test_concurrent_requests_share_batches(server: HttpServer, elmo: Elmo) -> No
 
 
 def test_the_openai_client(url: str, elmo: Elmo) -> None:
-    """The official client, which asks for base64 unless told otherwise."""
+    """The official client, which requests base64 by default."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="unused", timeout=PATIENCE)
     expected = elmo.encode(["The cat sat.", "A dog."])
     for encoding in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
-        found = client.embeddings.create(
+        response = client.embeddings.create(
             model="english-small",
             input=["The cat sat.", "A dog."],
             **encoding,  # type: ignore[arg-type]
         )
-        values = [item.embedding for item in found.data]
+        values = [item.embedding for item in response.data]
         if "base64" in encoding.values():
             rows = [from_base64(str(value), -1) for value in values]
         else:
             rows = [np.array(value, np.float32) for value in values]
         np.testing.assert_array_equal(np.stack(rows), expected)
-        assert found.usage.prompt_tokens == 7
+        assert response.usage.prompt_tokens == 7
     assert [model.id for model in client.models.list()] == ["english-small", "other"]
     assert client.models.retrieve("other").id == "other"
     with pytest.raises(openai.NotFoundError, match="nonesuch"):
@@ -139,7 +139,7 @@ def test_tokens_in_every_format(url: str, elmo: Elmo, layers: Any) -> None:
     shape = [int(number) for number in raw.headers["elmox-shape"].split(",")]
     np.testing.assert_array_equal(np.frombuffer(raw.content, "<f4").reshape(shape), together)
     lengths = [int(number) for number in raw.headers["elmox-lengths"].split(",")]
-    assert lengths == [own.shape[-2] for own in expected]
+    assert lengths == [vectors.shape[-2] for vectors in expected]
     npy = post(url, "/v1/tokens", "application/x-npy", **body)
     np.testing.assert_array_equal(np.load(io.BytesIO(npy.content)), together)
     empty = post(url, "/v1/tokens", "application/x-npy", input=[], layers=layers)
@@ -161,10 +161,13 @@ def test_sentences_of_running_text(url: str, elmo: Elmo) -> None:
     items = answer(url, "/v1/tokens", input=texts, split=True)["data"]
     sentences = elmo.split(str(texts[0]))
     assert [item["input"] for item in items] == [0, 0, 0, 1]
-    assert [item["tokens"] for item in items] == [*(own.tokens for own in sentences), texts[1]]
-    for item, own in zip(items, sentences, strict=False):
-        assert [tuple(pair) for pair in item["offsets"]] == own.offsets
-    expected = elmo.encode_tokens([own.tokens for own in sentences] + [["The", "cat"]])
+    assert [item["tokens"] for item in items] == [
+        *(sentence.tokens for sentence in sentences),
+        texts[1],
+    ]
+    for item, sentence in zip(items, sentences, strict=False):
+        assert [tuple(pair) for pair in item["offsets"]] == sentence.offsets
+    expected = elmo.encode_tokens([sentence.tokens for sentence in sentences] + [["The", "cat"]])
     for item, vectors in zip(items, expected, strict=True):
         np.testing.assert_array_equal(np.array(item["embedding"], np.float32), vectors)
 
@@ -183,11 +186,11 @@ def test_lines_are_streamed(server: HttpServer) -> None:
 def test_large_responses_are_written_in_parts(url: str, elmo: Elmo) -> None:
     """Fifty texts of ten tokens and all layers: the parts are one JSON object."""
     texts = [["cat"] * 10] * 50
-    found = answer(url, "/v1/tokens", input=texts, layers="all")
-    assert found["usage"]["total_tokens"] == 500
-    assert len(found["data"]) == 50
+    response = answer(url, "/v1/tokens", input=texts, layers="all")
+    assert response["usage"]["total_tokens"] == 500
+    assert len(response["data"]) == 50
     expected = elmo.encode_tokens(texts, layers="all")[49]
-    np.testing.assert_array_equal(np.array(found["data"][49]["embedding"], np.float32), expected)
+    np.testing.assert_array_equal(np.array(response["data"][49]["embedding"], np.float32), expected)
 
 
 def test_score_and_predict(url: str, elmo: Elmo) -> None:
@@ -206,8 +209,8 @@ def test_score_and_predict(url: str, elmo: Elmo) -> None:
     ):
         arguments: dict[str, Any] = dict(body)
         expected = elmo.predict(arguments.pop("input"), **arguments)
-        found = answer(url, "/v1/predict", **body)["data"]
-        assert [(item["word"], item["probability"]) for item in found] == expected
+        predictions = answer(url, "/v1/predict", **body)["data"]
+        assert [(item["word"], item["probability"]) for item in predictions] == expected
     assert post(url, "/v1/predict", input="no gap").status_code == 422
     assert post(url, "/v1/predict", input=["a"], position=7).status_code == 422
 
@@ -215,9 +218,9 @@ def test_score_and_predict(url: str, elmo: Elmo) -> None:
 def test_similarity(url: str, elmo: Elmo) -> None:
     """Cosines, a row per text of `a`."""
     a, b = ["The cat sat.", "A dog."], ["The cat.", ["A", "bird"], "Now"]
-    found = answer(url, "/v1/similarity", a=a, b=b)["data"]
+    similarities = answer(url, "/v1/similarity", a=a, b=b)["data"]
     expected = elmo.similarity(elmo.encode(a), elmo.encode(b))
-    np.testing.assert_array_equal(np.array(found, np.float32), expected)
+    np.testing.assert_array_equal(np.array(similarities, np.float32), expected)
     assert answer(url, "/v1/similarity", a=[], b=b)["data"] == []
     assert post(url, "/v1/similarity", a=a, b=b, layers="all").status_code == 422
 
@@ -232,7 +235,7 @@ def test_tag(url: str, tagger: Path) -> None:
     ]
     data = answer(url, "/v1/tag/ner", input=inputs)["data"]
     objects = [{"text": inputs[0]}, {"tokens": inputs[1]}, inputs[2]]
-    assert [item["predictions"] for item in data] == [local.predict_json(own) for own in objects]
+    assert [item["predictions"] for item in data] == [local.predict_json(item) for item in objects]
     assert [len(item["predictions"]) for item in data] == [2, 1, 1]
     assert data[2]["predictions"][0]["id"] == 7
     assert post(url, "/v1/tag/srl", input="a").status_code == 404
@@ -241,7 +244,7 @@ def test_tag(url: str, tagger: Path) -> None:
 
 
 def test_info_and_pages(url: str) -> None:
-    """What is loaded; pages that load nothing from other servers."""
+    """The loaded models; pages that load nothing from other servers."""
     info = httpx.get(f"{url}/v1/info").json()
     assert set(info["models"]) == {"english-small", "other"}
     assert info["models"]["other"]["num_layers"] == 3
@@ -249,7 +252,7 @@ def test_info_and_pages(url: str) -> None:
     assert info["taggers"] == {"ner": {"task": "ner"}}
     assert info["limits"]["max_inputs"] == 50
     for path in ("/", "/docs"):
-        page = httpx.get(f"{url}{path}")
+        page = httpx.get(f"{url}{path}", follow_redirects=True)
         assert page.headers["content-type"].startswith("text/html")
         assert not re.search(r"(src|href)=['\"]?https?:", page.text)
 

@@ -23,7 +23,7 @@ SECRET = "Rumpelstiltskin"
 
 
 class Load:
-    """Threads that send requests until they are told to stop, or the server refuses to connect."""
+    """Threads that send requests until `stop`, or until the server refuses connections."""
 
     def __init__(self, url: str, num_threads: int = 8) -> None:
         self.url = url
@@ -77,8 +77,9 @@ def test_readiness_keys_logs_and_draining(model: Path, tmp_path: Path) -> None:
             assert refused.status_code == 401
             assert refused.headers["www-authenticate"] == "Bearer"
         assert httpx.get(f"{url}/metrics").status_code == 401
-        for path in ("/", "/livez", "/readyz", "/docs", "/openapi.json"):
+        for path in ("/explore/", "/livez", "/readyz", "/docs", "/openapi.json"):
             assert httpx.get(f"{url}{path}").status_code == 200
+        assert httpx.get(f"{url}/explore/frequent_words.json").status_code == 401
         for key in (KEY, OTHER_KEY):
             headers = {"authorization": f"Bearer {key}", "x-request-id": "my-id.1"}
             served = httpx.post(f"{url}/v1/score", json={"input": SECRET}, headers=headers)
@@ -115,7 +116,7 @@ def _statuses_until_ready(url: str) -> list[int]:
 
 
 def test_sigterm_under_load_loses_nothing(model: Path) -> None:
-    """Every request that was accepted is answered in full; then nobody listens."""
+    """Every request that was accepted is answered in full; then the port is closed."""
     with running(model, "--no-access-log") as server:
         load = Load(server.url)
         assert server.terminate() == 0

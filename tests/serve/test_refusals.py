@@ -89,10 +89,10 @@ def test_limits_mean_the_same_everywhere(url: str, path: str) -> None:
 )
 def test_bad_bodies(url: str, content: bytes, status: int, code: str) -> None:
     """Malformed and hostile bodies: a reason, never a 500."""
-    found, error = send(url, content)
-    if found == 400 and b"1e400" in content:  # too large a number is invalid JSON for some
+    returned, error = send(url, content)
+    if returned == 400 and b"1e400" in content:  # too large a number is invalid JSON for some
         return
-    assert (found, error["code"]) == (status, code), error
+    assert (returned, error["code"]) == (status, code), error
     assert error["message"]
 
 

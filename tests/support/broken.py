@@ -1,4 +1,4 @@
-"""What the tables of broken checkpoints are made of: something to build, and what must be said."""
+"""A row of the tables of broken checkpoints: how to build one, and the expected message."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ class Broken:
     Attributes:
         name: what is wrong, for the test's name.
         build: makes it in an empty folder and returns the path to load.
-        says: what the error has to mention.
+        mentions: parts of the expected error.
     """
 
     name: str
     build: Callable[[Path], Path]
-    says: tuple[str, ...]
+    mentions: tuple[str, ...]
 
 
 def rng() -> np.random.Generator:

@@ -39,7 +39,7 @@ def renamed(folder: Path, old: str, new: str) -> Path:
 
 
 def replaced(folder: Path, name: str, value: Any) -> Path:
-    """A weight file in which something else stands for an array."""
+    """A weight file with something else instead of an array."""
 
     def edit(file: h5py.File) -> None:
         del file[name]
@@ -64,7 +64,7 @@ def poisoned(folder: Path, name: str, value: float) -> Path:
 
 
 def disagreeing(folder: Path, path: str, value: object) -> Path:
-    """Weights of the usual options beside options with one other value (or without it)."""
+    """Weights of the usual options next to options with one other value (or without it)."""
     weights = write_ai2(folder, random_options(), rng())
     options: dict[str, Any] = json.loads((folder / "options.json").read_text())
     *parents, key = path.split(".")
@@ -80,7 +80,7 @@ def disagreeing(folder: Path, path: str, value: object) -> Path:
 
 
 def options_text(folder: Path, content: bytes) -> Path:
-    """Weights beside an options file with this content."""
+    """Weights next to an options file with this content."""
     weights = write_ai2(folder, random_options(), rng())
     (folder / "options.json").write_bytes(content)
     return weights
@@ -124,7 +124,7 @@ def word_weights_with_spelling_options(folder: Path) -> Path:
 
 
 def word_model(folder: Path, vocabulary: bytes | None) -> Path:
-    """A word model beside another vocabulary, or none."""
+    """A word model next to another vocabulary, or none."""
     weights = write_word_model(folder, random_options(), rng())
     (folder / "vocab.txt").unlink()
     if vocabulary is not None:
@@ -181,9 +181,9 @@ FILES = [
         ("char_embed", "(260, 4)", "(261, 4)"),
     ),
     *(
-        Broken(f"{value} in {name}", partial(poisoned, name=name, value=value), ("NaN", said))
+        Broken(f"{value} in {name}", partial(poisoned, name=name, value=value), ("NaN", named))
         for value in (np.nan, np.inf, -np.inf)
-        for name, said in (("char_embed", "embedding"), (f"{CELL}1/LSTMCell/B", "lstm.1.bias"))
+        for name, named in (("char_embed", "embedding"), (f"{CELL}1/LSTMCell/B", "lstm.1.bias"))
     ),
     Broken("needless projection", needless_projection, ("W_P_0", "lstm.dim", "6")),
     Broken("needless token projection", needless_token_projection, ("CNN_proj", "15")),
@@ -205,7 +205,7 @@ FILES = [
     ),
 ]
 
-# What the options log, and how the message tells it: the array, and what the options ask for.
+# Options that disagree with the weights: the array that the message names, and the options.
 _DISAGREEMENTS: list[tuple[str, object, tuple[str, ...]]] = [
     ("lstm.dim", 11, (f"{CELL}0/LSTMCell/W_0", "(12, 40)", "(12, 44)", "lstm.dim")),
     ("lstm.dim", 6, (f"{CELL}0/LSTMCell/W_P_0", "lstm.dim = lstm.projection_dim = 6")),
@@ -261,9 +261,9 @@ OPTIONS = [
         Broken(
             f"options: {path} {'absent' if value is ABSENT else value}",
             partial(disagreeing, path=path, value=value),
-            (*says, "options.json"),
+            (*message, "options.json"),
         )
-        for path, value, says in _DISAGREEMENTS
+        for path, value, message in _DISAGREEMENTS
     ),
     Broken("options missing", no_options, ("weights.hdf5", "options")),
     Broken("options empty", partial(options_text, content=b""), ("options.json is not JSON",)),

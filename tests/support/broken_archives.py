@@ -46,7 +46,7 @@ def escaping(folder: Path, write: Callable[[Path, Mapping[str, bytes]], Path], n
 
 
 def linking(folder: Path) -> Path:
-    """A tarball in which a link stands for the weights, pointing to a file outside."""
+    """A tarball with a link to an outside file instead of the weights."""
     (folder / "secret.hdf5").write_bytes(b"not yours")
     path = folder / "model.tar.gz"
     with tarfile.open(path, "w:gz") as archive:

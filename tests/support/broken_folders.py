@@ -132,7 +132,7 @@ def allennlp(folder: Path, edit: Callable[[Tensors], object]) -> Path:
 
 
 def allennlp_options(folder: Path) -> Path:
-    """An AllenNLP serialization directory beside options of another model."""
+    """An AllenNLP serialization directory next to options of another model."""
     allennlp(folder, lambda values: None)
     (folder / "options.json").write_text(json.dumps(random_options(n_layers=3)))
     return folder
@@ -222,8 +222,8 @@ NATIVE = [
         ("model.safetensors",),
     ),
     *(
-        Broken(f"{file}: {name}", partial(tensors, name=f"{file}.safetensors", edit=edit), says)
-        for file, name, edit, says in (
+        Broken(f"{file}: {name}", partial(tensors, name=f"{file}.safetensors", edit=edit), message)
+        for file, name, edit, message in (
             ("model", "missing", lambda values: values.pop(_BIAS), (_BIAS, "lacks")),
             ("model", "more", put("lstm.9.bias", torch.ones(2)), ("lstm.9.bias",)),
             ("model", "shape", put(_BIAS, torch.ones(2, 41)), (_BIAS, "(2, 41)", "(2, 40)")),
@@ -242,10 +242,10 @@ NATIVE = [
         Broken(
             f"{name}: {text and text[:12]}",
             partial(content, name=name, text=text, kind="unicode"),
-            (name, said),
+            (name, expected),
         )
         for name in NUM_STRINGS
-        for text, said in (
+        for text, expected in (
             (None, ""),
             ("[", "JSON"),
             ("{}", "list"),
@@ -269,9 +269,9 @@ MANY_LANGS = [
         Broken(
             f"ELMoForManyLangs {section}.{key} {value}",
             partial(many_langs, edit=setting(section, key, value)),
-            ("cnn_tiny.json", said),
+            ("cnn_tiny.json", expected),
         )
-        for section, key, value, said in (
+        for section, key, value, expected in (
             ("encoder", "name", "lstm", "encoder.name"),
             ("encoder", "name", 3, "encoder.name"),
             ("encoder", "dim", "ten", "encoder.dim"),
@@ -296,9 +296,9 @@ MANY_LANGS = [
         Broken(
             f"ELMoForManyLangs {section}.{key} = {value}, unlike its tensors",
             partial(many_langs, edit=setting(section, key, value)),
-            says,
+            message,
         )
-        for section, key, value, says in (
+        for section, key, value, message in (
             ("encoder", "dim", 11, ("forward_layer_0.input_linearity.weight", "(44, 6)")),
             ("encoder", "projection_dim", 7, ("projection.weight", "(7, 16)")),
             ("encoder", "n_layers", 3, ("forward_layer_2", "lacks")),
@@ -313,9 +313,9 @@ MANY_LANGS = [
         Broken(
             f"ELMoForManyLangs {name}: {text!r}",
             partial(many_langs, edit=partial(overwrite, name=name, text=text)),
-            (name, *says),
+            (name, *message),
         )
-        for name, text, says in (
+        for name, text, message in (
             ("char.dic", b"", ()),
             ("char.dic", b"a\tb\n", ("line 1",)),
             ("char.dic", b"a\t0\nb\t2\n", ("0 to 1",)),

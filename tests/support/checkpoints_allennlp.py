@@ -56,7 +56,7 @@ def write_allennlp_archive(
     num_mixes: int = 1,
     options_at: Literal["path", "archive", "missing"] = "path",
 ) -> Path:
-    """Writes model.tar.gz of an AllenNLP model that contains ELMo, and best.th beside it.
+    """Write model.tar.gz of an AllenNLP model that contains ELMo, and best.th next to it.
 
     One mix is an `elmo_token_embedder`; several belong to a model with its own `Elmo` module.
     AllenNLP always has both projections, so `options` must ask for both.
@@ -66,7 +66,7 @@ def write_allennlp_archive(
         options: see `random_options`.
         rng: source of the weights, then of the mixes.
         num_mixes: number of scalar mixes, each with L+1 weights and a gamma.
-        options_at: where the options file lies that config.json names: at that "path", beside the
+        options_at: location of the options file that config.json names: at that "path", next to the
             archive; in the "archive", under fta/, as versions before 1.0 packed it; or "missing".
 
     Returns:

@@ -44,7 +44,7 @@ def write_many_langs(
         dim: c; there is a projection even where it equals p.
         n_layers: LSTM layers.
         clip: of cells and of projections.
-        config_path: what config.json says; the file itself lies in the folder, under its last part.
+        config_path: the path in config.json; the file itself is in the folder, under its last part.
 
     Returns:
         The folder.

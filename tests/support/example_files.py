@@ -12,6 +12,7 @@ from checkpoints import (
     write_token_file,
     write_word_model,
 )
+from checkpoints_tf1 import copy_tf1
 from language_models import tiny_lm
 from sense_data import write_sense_data
 from tagged_files import NAMES, write_columns
@@ -42,6 +43,8 @@ def write_example_files(folder: Path) -> None:
     )
     archive.rename(folder / "model.tar.gz")
     write_many_langs(folder / "manylangs", "word_char", rng())
+    copy_tf1(folder / "run", "characters")
+    copy_tf1(folder / "tfhub-elmo", "module")
     lm = tiny_lm(folder / "lm")
     lm.elmo().save_pretrained(folder / "trained-model")
     lm.softmax.rename(folder / "softmax_weights.hdf5")

@@ -42,8 +42,8 @@ def main(model: str, num_forks: int) -> int:
         time.sleep(0.003 * (number % 5))
         child = os.fork()
         if child == 0:
-            found = elmo.encode_tokens(SENTENCES)
-            same = all(map(np.array_equal, found, expected))
+            vectors = elmo.encode_tokens(SENTENCES)
+            same = all(map(np.array_equal, vectors, expected))
             elmo.encode_tokens([[f"child{number}"]])
             os._exit(0 if same else 1)
         bad += _outcome(child) != 0

@@ -52,24 +52,24 @@ def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> No
         for process in ranks:
             process.join(timeout=LONGEST)
         codes = [process.exitcode for process in ranks]
-        found = [stack.read_text() for stack in stacks if stack.exists()]
-    assert codes == [0] * num, f"exit codes {codes} at port {port}\n{''.join(found)}"
+        printed = [stack.read_text() for stack in stacks if stack.exists()]
+    assert codes == [0] * num, f"exit codes {codes} at port {port}\n{''.join(printed)}"
 
 
 def free_port() -> int:
-    """A port that nobody takes before the ranks do.
+    """A port that stays free until the ranks take it.
 
     The system gives out those from 32768 on, to every connection that is made meanwhile.
     """
     for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
         with socket.socket() as free:
-            if free.connect_ex(("127.0.0.1", port)):  # nobody listens there
+            if free.connect_ex(("127.0.0.1", port)):  # nothing listens there
                 return port
     raise RuntimeError("no free port among 100 between 20000 and 32000")
 
 
 def rank_environment(rank: int, num: int, port: int) -> dict[str, str]:
-    """What torchrun tells a process."""
+    """Environment that torchrun sets for a process."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -89,14 +89,14 @@ def _be_rank(
     function: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
-    # Says where it stands, should it wait for ever.
+    # Prints the stack of a process that hangs.
     faulthandler.dump_traceback_later(0.9 * LONGEST, file=stack.open("w"))
     os.environ.update(rank_environment(rank, num, port))
     function(*arguments)
 
 
 def train_on_cpu(recipe: Path, settings: list[str], out: Path, resume: bool = False) -> None:
-    """What `elmox train` does."""
+    """Train as `elmox train` does."""
     from elmox.training.loop import train
     from elmox.training.recipe import read_recipe
 
@@ -111,7 +111,7 @@ def train_and_look_back(recipe: Path, settings: list[str], out: Path) -> None:
     leave = dist.destroy_process_group
 
     def checked() -> None:
-        left = [own for own in gc.get_objects() if isinstance(own, DistributedDataParallel)]
+        left = [item for item in gc.get_objects() if isinstance(item, DistributedDataParallel)]
         leave()
         assert not left, "the model holds the group of processes"
 

@@ -23,7 +23,7 @@ Tar = Callable[[tarfile.TarFile, Path], object]
 
 
 def tarball(folder: Path, bait: Path, fill: Tar, mode: str = "w:gz") -> Path:
-    """A tarball, sound but for what `fill` adds to it first."""
+    """A tarball, sound except for what `fill` adds to it first."""
     sound = write_allennlp_archive(folder, random_options(), rng(), options_at="archive")
     path = folder / "hostile.tar.gz"
     with tarfile.open(sound) as old, tarfile.open(path, mode) as new:  # type: ignore[call-overload]
@@ -167,7 +167,7 @@ def zipped(folder: Path, bait: Path, files: dict[str, bytes], compression: int) 
 
 
 def zip_link(folder: Path, bait: Path) -> Path:
-    """A zip in which a symbolic link stands for the options."""
+    """A zip with a symbolic link instead of the options."""
     path = folder / "hostile.zip"
     info = zipfile.ZipInfo("options.json")
     info.external_attr = 0o120777 << 16
@@ -179,7 +179,7 @@ def zip_link(folder: Path, bait: Path) -> Path:
 
 
 def edited_zip(folder: Path, bait: Path, offset: int, value: bytes) -> Path:
-    """A zip whose last record says something else."""
+    """A zip with a different last record."""
     path = zipped(folder, bait, {"options.json": b"{}"}, zipfile.ZIP_STORED)
     content = bytearray(path.read_bytes())
     at = content.rindex(b"PK\x05\x06") + offset
@@ -198,7 +198,7 @@ def bomb(folder: Path, bait: Path, pack: Callable[[bytes], bytes]) -> Path:
 
 
 def xz_dictionary(folder: Path, bait: Path) -> Path:
-    """A tarball that asks for a dictionary of 1.5 GB to be unpacked."""
+    """A tarball that needs a dictionary of 1.5 GB for unpacking."""
     path = folder / "large.tar.xz"
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0}]
     content = bytearray(lzma.compress(header(b"0", 0, "options.json") + bytes(1024),

@@ -36,14 +36,14 @@ from elmox.errors import ElmoxError
 SECRET = b"SECRETS of another file. "  # the content of the bait
 LONGEST = 10.0
 MOST_BYTES = 2**28
-ADDRESS_BYTES = 2**31  # that may be asked for, beyond those of a process that has imported torch
+ADDRESS_BYTES = 2**31  # that may be allocated, beyond those of a process that has imported torch
 VERBS = ("load", "info", "convert")
 BAD = ("traceback", "crash", "hang", "memory", "outside")
 
 
 @dataclass
 class Outcome:
-    """What became of a checkpoint.
+    """Outcome of loading a checkpoint.
 
     Attributes:
         verbs: the outcome of each verb.
@@ -229,12 +229,12 @@ def opened_files(folder: Path) -> Iterator[Callable[[], list[str]]]:
             content = os.read(descriptor, 2**16)
         except BlockingIOError:
             return []
-        found = []
+        outcomes = []
         while content:
             *_, length = struct.unpack("iIII", content[:16])
-            found.append(os.fsdecode(content[16 : 16 + length].rstrip(b"\0")))
+            outcomes.append(os.fsdecode(content[16 : 16 + length].rstrip(b"\0")))
             content = content[16 + length :]
-        return [name for name in dict.fromkeys(found) if name]
+        return [name for name in dict.fromkeys(outcomes) if name]
 
     try:
         yield names

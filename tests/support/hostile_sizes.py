@@ -34,7 +34,7 @@ def changed(path: Path, where: str, value: object) -> None:
 
 
 def options(folder: Path, bait: Path, where: str, value: object) -> Path:
-    """Weights beside options with one other value."""
+    """Weights next to options with one other value."""
     path = write_ai2(folder, random_options(), rng())
     changed(folder / "options.json", where, value)
     return path

@@ -34,15 +34,15 @@ class HttpServer:
     @property
     def url(self) -> str:
         """Its address, once every worker is ready."""
-        found: list[str] = []
+        addresses: list[str] = []
 
         def is_announced() -> bool:
             assert self.process.poll() is None, "".join(self.lines)
-            found.extend(re.findall(r"serving on (\S+)", "".join(self.lines)))
-            return bool(found)
+            addresses.extend(re.findall(r"serving on (\S+)", "".join(self.lines)))
+            return bool(addresses)
 
         wait_for(is_announced, "the server to be ready")
-        return found[0]
+        return addresses[0]
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Its log lines of one kind."""

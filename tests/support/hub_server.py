@@ -1,5 +1,10 @@
-"""A hub on this machine: enough of the Hugging Face hub's protocol to download a model."""
+"""A hub on this machine: enough of the Hugging Face hub's protocol to move a model.
 
+Uploads go as they go to the hub: small files in the commit, large ones (`.safetensors`) by git-lfs
+first, whose digests the commit then names.
+"""
+
+import base64
 import hashlib
 import json
 from collections.abc import Iterator
@@ -13,17 +18,21 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass
 class Hub:
-    """What is served, and what was requested.
+    """Served repositories and received requests.
 
     Attributes:
         repositories: by id, folders of files by revision.
         token: required in every request for a repository, if any.
         requests: `METHOD path` of every request.
+        uploads: folder of new revisions; None to refuse uploads.
+        objects: what was uploaded by git-lfs, by its digest.
     """
 
     repositories: dict[str, dict[str, Path]]
     token: str | None = None
     requests: list[str] = field(default_factory=list)
+    uploads: Path | None = None
+    objects: dict[str, bytes] = field(default_factory=dict)
     url: str = ""
 
 
@@ -55,6 +64,97 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._respond()
+
+    def do_POST(self) -> None:
+        path, body = self._request()
+        match path.strip("/").split("/"):
+            case ["api", "repos", "create"]:
+                values = json.loads(body)
+                name = f"{values['organization']}/{values['name']}"
+                if self._may_write():
+                    self.served.repositories.setdefault(name, {})
+                    self._revision(name, "main")
+                    self._json({"url": f"{self.served.url}/{name}"})
+            case ["api", "models", owner, name, "branch", branch]:
+                if self._may_write():
+                    self._revision(f"{owner}/{name}", branch)
+                    self._json({})
+            case ["api", "models", owner, name, "preupload", _]:
+                files = [file["path"] for file in json.loads(body)["files"]]
+                modes = {True: "lfs", False: "regular"}
+                self._json({
+                    "files": [
+                        {"path": file, "uploadMode": modes[file.endswith(".safetensors")],
+                         "shouldIgnore": False}
+                        for file in files
+                    ]
+                })  # fmt: skip
+            case [_, _, "info", "lfs", "objects", "batch"]:
+                objects = json.loads(body)["objects"]
+                for item in objects:
+                    href = f"{self.served.url}/objects/{item['oid']}"
+                    item["actions"] = {"upload": {"href": href}}
+                self._json({"transfer": "basic", "objects": objects})
+            case ["api", "models", owner, name, "commit", branch]:
+                self._commit(f"{owner}/{name}", branch, body)
+            case ["api", "validate-yaml"]:
+                self._json({"errors": [], "warnings": []})
+            case _:
+                self._send(404, b"")
+
+    def do_PUT(self) -> None:
+        path, body = self._request()
+        digest = path.rsplit("/", 1)[-1]
+        assert hashlib.sha256(body).hexdigest() == digest
+        self.served.objects[digest] = body
+        self._send(200, b"")
+
+    def _request(self) -> tuple[str, bytes]:
+        """Return the path and the content of a request."""
+        path = unquote(urlsplit(self.path).path)
+        self.served.requests.append(f"{self.command} {path}")
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            chunks = []
+            while size := int(self.rfile.readline(), 16):
+                chunks.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return path, b"".join(chunks)
+        return path, self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _may_write(self) -> bool:
+        sent = self.headers.get("Authorization", "").split(" ")[-1]
+        if self.served.uploads is not None and self.served.token in (None, sent):
+            return True
+        self._send(401, b"", {"X-Error-Message": "Invalid username or password."})
+        return False
+
+    def _revision(self, repository: str, branch: str) -> Path:
+        """Return the folder of a branch, which is made if there is none."""
+        assert self.served.uploads is not None
+        revisions = self.served.repositories[repository]
+        if branch not in revisions:
+            revisions[branch] = self.served.uploads / repository / branch
+            revisions[branch].mkdir(parents=True)
+        return revisions[branch]
+
+    def _commit(self, repository: str, branch: str, body: bytes) -> None:
+        if not self._may_write():
+            return
+        folder = self._revision(repository, branch)
+        for line in map(json.loads, body.splitlines()):
+            value = line["value"]
+            match line["key"]:
+                case "file":
+                    (folder / value["path"]).write_bytes(base64.b64decode(value["content"]))
+                case "lfsFile":
+                    (folder / value["path"]).write_bytes(self.served.objects[value["oid"]])
+        commit = _commit(repository, branch)
+        url = f"{self.served.url}/{repository}/commit/{commit}"
+        self._json({"success": True, "commitOid": commit, "commitUrl": url})
+
+    def _json(self, values: object) -> None:
+        self._send(200, json.dumps(values).encode(), {"Content-Type": "application/json"})
 
     def log_message(self, format: str, *args: object) -> None:
         """Stay silent."""
@@ -126,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             self.wfile.write(content)
 
 

@@ -44,7 +44,7 @@ class TinyLm:
         return np.asarray(shifted - np.log(np.exp(shifted).sum()))
 
     def log_prob(self, hidden: oracle.Array, word: str) -> float:
-        """Of one word, or of <UNK>."""
+        """Log probability of a word, or of <UNK> for an unknown one."""
         known = WORDS.index(word if word in WORDS else "<UNK>")
         return float(self.log_probs(hidden)[known])
 
@@ -59,7 +59,7 @@ class TinyLm:
         forward = self._read(0, [["<S>", *s] for s in sentences], [[*s, "</S>"] for s in sentences])
         turned = [list(reversed(s)) for s in reversed(sentences)]
         backward = self._read(1, [["</S>", *s] for s in turned], [[*s, "<S>"] for s in turned])
-        return forward, [[*own[-2::-1], own[-1]] for own in reversed(backward)]
+        return forward, [[*row[-2::-1], row[-1]] for row in reversed(backward)]
 
     def _read(
         self, direction: int, inputs: list[list[str]], targets: list[list[str]]
@@ -103,7 +103,7 @@ def tiny_lm(folder: Path, seed: int = 0) -> TinyLm:
 
 
 def forward_only(elmo: Elmo) -> Elmo:
-    """The forward half of a biLM as a model of its own."""
+    """The forward half of a biLM as a separate model."""
     checkpoint = elmo.checkpoint()
     config = replace(checkpoint.config, lstm=replace(checkpoint.config.lstm, bidirectional=False))
     tensors = {

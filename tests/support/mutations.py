@@ -16,6 +16,7 @@ from checkpoints import (
     write_nlpl_zip,
     write_word_model,
 )
+from checkpoints_tf1 import copy_tf1
 
 SIZES = (0, 1, 2**7, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
 
@@ -45,6 +46,9 @@ FORMATS: dict[str, Callable[[Path], Path]] = {
     "AllenNLP archive": _archive,
     "AllenNLP folder": _serialization,
     "ELMoForManyLangs": lambda folder: write_many_langs(folder, "word_char", rng()),
+    "TensorFlow": lambda folder: copy_tf1(folder, "characters"),
+    "TensorFlow word model": lambda folder: copy_tf1(folder, "words"),
+    "TF-Hub module": lambda folder: copy_tf1(folder, "module"),
     "elmox": _native,
 }
 

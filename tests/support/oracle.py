@@ -1,4 +1,4 @@
-"""ELMo as its specification says it: a slow, plain NumPy forward pass in float64.
+"""ELMo as its specification defines it: a slow, plain NumPy forward pass in float64.
 
 This is the judge of the tests. It shares no code with the package and uses no torch and no tricks:
 one word, one filter window, one gate and one time step after the other. Whatever the package does
@@ -98,7 +98,7 @@ def char_cnn(chars: Array, filters: Sequence[Filter], activation: str) -> Array:
 
 
 class TokenEncoder(Protocol):
-    """What turns one word into its context-free vector."""
+    """Map one word to its context-free vector."""
 
     def __call__(self, word: str) -> Array:
         """The (p,) vector of a word."""
@@ -331,7 +331,7 @@ def read_ai2(
 
     Args:
         weights: the HDF5 file.
-        options: its options; options.json beside it by default.
+        options: its options; options.json next to it by default.
         vocabulary: for a word-vocabulary model (options without char_cnn) or a `token_file`.
         token_file: a cached token file that takes the place of the character encoder.
 

@@ -1,4 +1,4 @@
-"""Where the outside data lies (golden fixtures, corpora, tasks), and the mark that skips without.
+"""Location of the outside data (golden fixtures, corpora, tasks), and the mark that skips without.
 
 A user's machine has none of it: set ELMOX_SHARED to a directory that does, or the tests skip.
 """

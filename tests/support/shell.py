@@ -31,7 +31,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def command(*arguments: object) -> list[str]:
-    """What to run for `elmox ARGUMENTS`."""
+    """Return the command line of `elmox ARGUMENTS`."""
     return [sys.executable, "-m", "elmox", *map(str, arguments)]
 
 

@@ -54,7 +54,7 @@ def do_all(setup: "Setup", columns: list[str], num_trials: int, num_seeds: int) 
 
 
 def call(folder: Path, *arguments: object) -> str:
-    """`run.py ARGUMENTS` from a folder of its own; what it says."""
+    """Run `run.py ARGUMENTS` in an empty folder and return its output."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "tasks" / "run.py"), *map(str, arguments)],
         cwd=folder,
@@ -68,7 +68,7 @@ def call(folder: Path, *arguments: object) -> str:
 
 
 def write_layers_study(work: Path, picture: str = "<svg/>") -> None:
-    """A study of parts of speech as if it had been made, in somebody's own folders."""
+    """A study of parts of speech as if it had been made, in a user's folders."""
     from elmox.tasks.fit.ablation import Ablation, LearnedMix, Row, Variant
     from elmox.tasks.fit.results import Results, SeedResult
 
@@ -78,8 +78,8 @@ def write_layers_study(work: Path, picture: str = "<svg/>") -> None:
     recipe = ROOT / "src" / "elmox" / "recipes" / "tasks" / "pos.toml"
     command = f"`elmox ablate pos layers --out /home/me/out --recipe {recipe}`"
     about = {"ELMo": "/home/me/models/x", "command": command}
-    found = Ablation("layers", "pos", "accuracy", 1, about, [row])
+    study = Ablation("layers", "pos", "accuracy", 1, about, [row])
     folder = work / "ablations" / "pos"
     folder.mkdir(parents=True)
-    (folder / "layers.json").write_text(json.dumps(found.to_dict()))
+    (folder / "layers.json").write_text(json.dumps(study.to_dict()))
     (folder / "layers.svg").write_text(picture)

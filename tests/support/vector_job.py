@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from elmox.vectors.files import Format, format_of, open_vectors, open_writer
+from elmox.vectors.files import format_of, open_vectors, open_writer
+from elmox.vectors.formats import Format
 from elmox.vectors.layout import Array, DType, Layout
 
 FILE_EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}

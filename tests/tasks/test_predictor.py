@@ -85,9 +85,12 @@ def test_running_text(tagger: TaskPredictor) -> None:
         ([["a", 1]], r"texts\[0\]: tokens is \['a', 1\]"),
         (["a", {"premise": "b"}], r"texts\[1\]: the keys are premise, expected text or tokens"),
         ({"id": 1}, "^the keys are id, expected text or tokens"),
+        (None, r"^texts is None \(NoneType\): expected a string, a list"),
+        (b"Ada", r"^texts is b'Ada' \(bytes\): expected a string, a list"),
+        (3, r"^texts is 3 \(int\): expected a string, a list"),
     ],
 )
-def test_what_is_no_text(tagger: TaskPredictor, texts: Any, message: str) -> None:
+def test_inputs_that_are_not_text(tagger: TaskPredictor, texts: Any, message: str) -> None:
     with pytest.raises(ElmoxError, match=message):
         tagger.predict(texts)
 

@@ -101,7 +101,7 @@ FILES = {
 }
 
 # The kinds that each task reads. Names and chunks look alike, and running text with the same number
-# of words per line cannot be told from columns.
+# of words per line cannot be distinguished from columns.
 READABLE = {
     "classify": {"labeled csv", "labeled jsonl"},
     "pos": {"tags", "treebank", "text of two words a line"},
@@ -142,7 +142,7 @@ def test_matrix(task: str, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "kind", "says"),
+    ("task", "kind", "message"),
     [
         ("pos", "chunks", "train.txt: the tags mark spans, for example 'B-NP'"),
         ("ner", "tags", "tags.txt, sentence 1: the tag 'PRP' is not one of BIOUL"),
@@ -152,13 +152,13 @@ def test_matrix(task: str, kind: str, tmp_path: Path) -> None:
         ("chunk", "squad", "train-v1.1.json, line 1: this is JSON, expected columns"),
     ],
 )
-def test_what_is_said(
-    task: str, kind: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_messages(
+    task: str, kind: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, kind)
     files = ["--train", path, "--dev", path, "--out", tmp_path / "run", "--elmo", "none"]
     code, out, err = run_here(["fit", task, *files], capsys)
-    assert_one_line(code, out, err, says)
+    assert_one_line(code, out, err, message)
     assert not (tmp_path / "run").exists()
 
 

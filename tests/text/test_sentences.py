@@ -20,7 +20,7 @@ EXAMPLES = [
     "Mr. and Mrs. Smith met Dr. Who on St. James St. yesterday.|They left.",
     "The U.S. Army left.|He lives in the U.S.|The rest stayed.",
     "Fruit, e.g. apples, i.e. Malus, sells at 5 p.m. daily.|Buy some.",
-    "J. R. R. Tolkien and George W. Bush met.|So did I.|Nobody else did.",
+    "J. R. R. Tolkien and George W. Bush met.|So did I.|No others did.",
     "He saw World War I.|Germany lost.",
     "Pi is 3.14 or so.|It costs $2.50.|20 people paid.",
     "See No. 5, Fig. 2 and p. 7.|No.|It is not there.",

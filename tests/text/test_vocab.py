@@ -10,12 +10,12 @@ from elmox.text.vocab import Vocab, read_vocab
 
 def test_ids_are_positions_and_unknown_words_share_one() -> None:
     vocab = Vocab(["<S>", "</S>", "<UNK>", "the"])
-    assert vocab.ids(["the", "nobody", "<S>"]).tolist() == [3, 2, 0]
+    assert vocab.ids(["the", "absent", "<S>"]).tolist() == [3, 2, 0]
 
 
 def test_without_an_unknown_word_an_error_names_the_word() -> None:
-    with pytest.raises(ElmoxError, match="'nobody' is not among the 1 words"):
-        Vocab(["the"]).ids(["nobody"])
+    with pytest.raises(ElmoxError, match="'absent' is not among the 1 words"):
+        Vocab(["the"]).ids(["absent"])
 
 
 def test_files(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_new_vocabulary_replaces_an_adaptive_softmax(
     assert torch.equal(tuned.tensors["weight"], back.tensors["weight"])
 
 
-def test_what_ai2_cannot_hold_is_refused_before_training(domain: Path, tmp_path: Path) -> None:
+def test_training_refuses_a_model_that_ai2_files_cannot_store(domain: Path, tmp_path: Path) -> None:
     start = load_checkpoint(write_many_langs(tmp_path / "model", "char", np.random.default_rng(0)))
     arguments: dict[str, Any] = {"prepare": PREPARE, "options": QUICK, "device": "cpu"}
     hdf5 = tmp_path / "tuned.hdf5"

@@ -585,6 +585,9 @@ def test_held_out_perplexity_is_that_of_evaluate(corpus: Corpus, tmp_path: Path)
 
 def test_no_corpus(tmp_path: Path, corpus: Corpus) -> None:
     recipe = tiny_recipe(corpus, data={"dir": str(tmp_path / "nowhere")})
-    with pytest.raises(ElmoxError, match="expected a corpus made by `elmox prepare`"):
+    expected = (
+        "nowhere does not exist, expected a corpus made by `elmox prepare`: .* data.dir='DIR'"
+    )
+    with pytest.raises(ElmoxError, match=expected):
         train(recipe, tmp_path / "out", device="cpu")
     assert not (tmp_path / "out").exists()

@@ -21,7 +21,8 @@ from vector_job import make_entry, write_job
 import elmox.vectors.files
 from elmox.errors import ElmoxError
 from elmox.vectors import parquet
-from elmox.vectors.files import Format, Vectors, format_of, open_vectors, open_writer
+from elmox.vectors.files import Vectors, format_of, open_vectors, open_writer
+from elmox.vectors.formats import FORMATS, Format, ReadableFormat
 from elmox.vectors.layout import Array, Layout
 from elmox.vectors.parts import PART_ENTRIES, Index, Parts
 
@@ -378,8 +379,8 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     for name, message in {
         "missing": "no such file",
         "empty": r"without meta\.json",
-        "text": "neither HDF5 nor parquet",
-        "nothing": "neither HDF5 nor parquet",
+        "text": "has none of the formats hdf5, parquet, npy",
+        "nothing": "has none of the formats hdf5, parquet, npy",
         "new": "format 2.* update elmox",
         "damaged": "damaged",
         "cut.hdf5": "cannot be read as HDF5",
@@ -412,11 +413,20 @@ def test_format_of(name: str, format: Format) -> None:
     assert format_of(name) == format
 
 
+def test_one_table_names_the_formats() -> None:
+    assert get_args(Format) == tuple(FORMATS)
+    assert set(ReadableFormat) < set(FORMATS)
+    for name in FORMATS:
+        is_readable = elmox.vectors.files._FILES[name].source is not None
+        assert is_readable == (name in set(ReadableFormat))
+        assert f"out{FORMATS[name].suffixes[0]}" in ("out", f"out.{name}")
+
+
 def test_format_of_other_names(tmp_path: Path) -> None:
     (tmp_path / "v1.0").mkdir()
     assert format_of(tmp_path / "v1.0") == "npy"
     with pytest.raises(
-        ElmoxError, match=r"'\.npy' is not a format .* use \.hdf5, \.h5, \.parquet or \.jsonl"
+        ElmoxError, match=r"'\.npy' is not a format of vectors: expected NAME\.hdf5 .*NAME\.parquet"
     ):
         format_of(tmp_path / "a.npy")
 

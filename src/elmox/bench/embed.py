@@ -23,13 +23,12 @@ from elmox.kernels.paths import inference_path, like, uses_table, word_inference
 from elmox.model.lstm import LstmLayer
 from elmox.pretrained.ai2 import write_ai2
 from elmox.vectors.embed import default_part_bytes, embed_file
-from elmox.vectors.files import Format
+from elmox.vectors.formats import FORMATS, Format
 
 Sentences = list[list[str]]
 
 PEER_BATCH = 64  # sentences per batch of AllenNLP
 MAX_SINGLE = 100  # sentences that are embedded one at a time
-FILES: dict[Format, str] = {"hdf5": "out.hdf5", "npy": "out", "parquet": "out.parquet"}
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class _Embedding:
         """Measure text file to vector file, once; then writing as many bytes."""
         with tempfile.TemporaryDirectory(dir=self._cases.folder) as name:
             folder = Path(name)
-            text, output = folder / "text.txt", folder / FILES[format]
+            text, output = folder / "text.txt", folder / f"out{FORMATS[format].suffixes[0]}"
             lines = (" ".join(sentence) for sentence in self._cases.sentences)
             text.write_text("\n".join(lines) + "\n", encoding="utf-8")
             self._elmo.reader.cache.clear()

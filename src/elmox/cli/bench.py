@@ -12,6 +12,7 @@ from elmox.cli.train import RecipeArgument
 from elmox.cli.verb import verb, verb_group
 from elmox.errors import ElmoxError
 from elmox.io.files import refuse_existing, to_json, write_together
+from elmox.vectors.formats import ReadableFormat
 
 if TYPE_CHECKING:
     import torch
@@ -215,14 +216,6 @@ def train(
     table.finish(report, run)
 
 
-class VectorFormat(StrEnum):
-    """A format of vector files."""
-
-    hdf5 = "hdf5"
-    npy = "npy"
-    parquet = "parquet"
-
-
 @verb(
     "elmox bench embed english-small --sentences 20 --repeats 1",
     "elmox bench embed --size small --sentences 20 --repeats 1 --file hdf5",
@@ -238,7 +231,9 @@ def embed(
     one_at_a_time: Annotated[
         bool, typer.Option("--one-at-a-time", help="Also embed sentence by sentence.")
     ] = False,
-    file: Annotated[VectorFormat | None, typer.Option(help="Also write a file of vectors.")] = None,
+    file: Annotated[
+        ReadableFormat | None, typer.Option(help="Also write a file of vectors.")
+    ] = None,
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Directory for that file, which is removed again.")
     ] = Path("."),

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmox.cli.options import (
-    FileType,
-    FileTypeOption,
     Force,
     LanguageModelOptions,
     ModelArgument,
     PrintOptions,
     TextOptions,
+    WeightType,
 )
 from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
@@ -39,7 +38,14 @@ def command(
     no_softmax: Annotated[
         bool, typer.Option("--no-softmax", help="Leave out the softmax: vectors do not need it.")
     ] = False,
-    dtype: FileTypeOption = FileType.float32,
+    dtype: Annotated[
+        WeightType,
+        typer.Option(help="Number format of the weights; int8 has scales next to the integers."),
+    ] = WeightType.float32,
+    softmax_dtype: Annotated[
+        WeightType | None,
+        typer.Option(help="Number format of the softmax; by default that of --dtype."),
+    ] = None,
     warm_up: Annotated[
         str | None,
         typer.Option(
@@ -65,18 +71,18 @@ def command(
     Every format that elmox loads can be converted to a directory. AI2's format holds models that
     read bytes or whole words, in float32.
     """
-    from elmox.inference.device import DTYPES
     from elmox.io.files import refuse_existing
-    from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax, in_precision
+    from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax
     from elmox.pretrained.ai2 import write_ai2
-    from elmox.pretrained.native import write_directory
+    from elmox.pretrained.native import PARTS, write_directory
 
     refuse_existing(output, force)
     to_ai2 = output.suffix in (".hdf5", ".h5")
-    if to_ai2 and (dtype is not FileType.float32 or warm_up or card):
+    types = dtype, softmax_dtype or dtype
+    if to_ai2 and (set(types) != {WeightType.float32} or warm_up or card):
         raise ElmoxError(
             f"{output}: AI2's format only holds float32 weights: leave out --dtype, "
-            "--warm-up and --card, or give a directory"
+            "--softmax-dtype, --warm-up and --card, or give a directory"
         )
     text = None if card is None else _read_card(card)
     checkpoint = files.load_checkpoint(model)
@@ -91,12 +97,28 @@ def command(
     else:
         if warm_up is not None:
             checkpoint = _warmed_up(checkpoint, warm_up, lines)
-        write_directory(in_precision(checkpoint, DTYPES[dtype.value]), output, force, text)
+        eight_bit = [part for part, type in zip(PARTS, types, strict=True) if type == "int8"]
+        write_directory(_rounded(checkpoint, *types), output, force, text, eight_bit)
     names = [str(path) for path in written]
     if show.as_json:
         show.result({"description": checkpoint.description, "output": names}, "")
     else:
         show.log(f"{checkpoint.description} is now {' with '.join(names)}")
+
+
+def _rounded(
+    checkpoint: "Checkpoint", dtype: WeightType, softmax_dtype: WeightType
+) -> "Checkpoint":
+    """Return the model in the precision in which it is stored; float32 for parts in 8 bits."""
+    from elmox.inference.device import DTYPES
+    from elmox.model.checkpoint import in_precision
+
+    precisions = [
+        DTYPES[WeightType.float32 if type is WeightType.int8 else type]
+        for type in (dtype, softmax_dtype)
+    ]
+    model, softmax = (in_precision(checkpoint, precision) for precision in precisions)
+    return replace(model, softmax=softmax.softmax)
 
 
 def _read_card(path: Path) -> str:

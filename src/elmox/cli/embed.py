@@ -24,6 +24,7 @@ from elmox.cli.options import (
     parse_layers,
 )
 from elmox.cli.verb import verb
+from elmox.vectors.formats import OUTPUTS
 
 
 @verb(
@@ -36,8 +37,7 @@ def command(
     output: Annotated[
         Path,
         typer.Argument(
-            help="NAME.hdf5 (the layout of bilm-tf), NAME.parquet, NAME.jsonl (with tokens and "
-            "character offsets), or the name of a directory for npy shards.",
+            help=f"{OUTPUTS[0].upper()}{OUTPUTS[1:]}.",
         ),
     ],
     layers: LayersOption = "all",
@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Write the vectors of all tokens of a text file.
 
-    Entry i of OUTPUT belongs to line i of INPUT; an empty line gives an empty entry. Read it with
-    elmox.open_vectors(OUTPUT)[i]. All layers are kept by default, so that they can be mixed later.
-    An interrupted command continues when it is run again.
+    OUTPUT has an entry for every line of INPUT, an empty one for an empty line. Entry 0, the first
+    line, is elmox.open_vectors(OUTPUT)[0]. All layers are kept by default, so that they can be
+    mixed later. An interrupted command continues when it is run again.
     """
     from elmox.io.text_files import STDIN
     from elmox.vectors.embed import embed_file

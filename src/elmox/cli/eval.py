@@ -45,8 +45,9 @@ def command(
     """
     from elmox.io.text_files import check_text
     from elmox.tasks.model import is_task_model
+    from elmox.tasks.ready import find_tagger
 
-    if is_task_model(Path(model)):
+    if is_task_model(find_tagger(model)):
         if lines.tokenized or any(files.arguments().values()):
             raise ElmoxError(
                 f"{model} is a fitted task model: only --elmo, --device, --threads, --quiet and "

@@ -1,24 +1,18 @@
 """`elmox export`: a model as ONNX graphs, for onnxruntime, browsers and other languages."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from elmox.cli.options import Force, ModelArgument, ModelOptions, PrintOptions
+from elmox.cli.options import Force, ModelArgument, ModelOptions, PrintOptions, WeightType
 from elmox.cli.verb import verb
+from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
+    from elmox.explore.folder import PageReport
+    from elmox.export import ExportReport
     from elmox.export.graph import Weights
-
-
-class WeightType(StrEnum):
-    """Number format of stored weights."""
-
-    float16 = "float16"
-    float32 = "float32"
-    int8 = "int8"
 
 
 @verb(
@@ -53,6 +47,10 @@ def command(
             "float32."
         ),
     ] = None,
+    page: Annotated[
+        bool,
+        typer.Option("--page", help="Write the explorer with the model in it, for any web host."),
+    ] = False,
     force: Force = False,
     *,
     files: ModelOptions,
@@ -69,15 +67,18 @@ def command(
 
     refuse_existing(out, force)
     elmo = Elmo(files.load_checkpoint(model), model)
-    report = export_onnx(
-        elmo,
-        out,
-        single=single,
-        state=state,
-        softmax=softmax,
-        weights=cast("Weights | None", weights and weights.value),
-        force=force,
-    )
+    stored = cast("Weights | None", weights and weights.value)
+    report: PageReport | ExportReport
+    if page:
+        if single or state:
+            raise ElmoxError("--page takes neither --single nor --state: leave them out")
+        from elmox.explore.folder import export_page
+
+        report = export_page(elmo, out, weights=stored, force=force)
+    else:
+        report = export_onnx(
+            elmo, out, single=single, state=state, softmax=softmax, weights=stored, force=force
+        )
     lines = (f"{size:>12,}  {out / name}" for name, size in report.files.items())
     show.result(report.to_dict(), lines)
     show.log(

@@ -5,7 +5,7 @@ import shlex
 from elmox.errors import Argument, ArgumentError, ElmoxError
 
 # The only flags that are not spelled like the parameter they set.
-_FLAGS = {"num_workers": "workers"}
+_FLAGS = {"num_workers": "workers", "top_k": "top"}
 
 
 def error_message(error: ElmoxError) -> str:
@@ -14,7 +14,12 @@ def error_message(error: ElmoxError) -> str:
 
 
 def flag(argument: Argument) -> str:
-    """Return an argument as a user types it: `--force`, `--no-softmax`, `--hold-out 3`."""
+    """Return an argument as a user types it: `--force`, `--no-softmax`, `--hold-out 3`.
+
+    A name with a dot is a setting of a recipe: `--set data.dir=DIR`.
+    """
+    if "." in argument.name:
+        return f"--set {shlex.quote(f'{argument.name}={argument.value}')}"
     name = _FLAGS.get(argument.name, argument.name).replace("_", "-")
     match argument.value:
         case False:

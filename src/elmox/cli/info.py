@@ -1,5 +1,6 @@
 """`elmox info`: format, architecture, size and contents of a model."""
 
+from pathlib import Path
 from typing import Any, cast
 
 from elmox.cli.options import ModelArgument, ModelOptions, PrintOptions
@@ -56,16 +57,27 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
         "tokenizer": config.text.tokenizer,
         "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
+        "taggers": _taggers(model),
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
-        "reads_here_by": kernels["inference"],
-        "trains_here_by": kernels["training"],
+        "inference_path": kernels["inference"],
+        "training_path": kernels["training"],
         "config": config.to_dict(),
     }
+
+
+def _taggers(model: str) -> list[str]:
+    """Return the names of the ready taggers of a model directory."""
+    from elmox.pretrained.load import find_model
+    from elmox.pretrained.packages import installed_names
+    from elmox.tasks.ready import ready_taggers
+
+    is_directory = Path(model).is_dir() or model in installed_names()
+    return list(ready_taggers(find_model(model))) if is_directory else []
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, dict):
+    if isinstance(value, dict | list):
         return ", ".join(value) or "none"
     return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -12,22 +12,26 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from elmox import __version__
 from elmox.cli import (
     ablate,
     bench,
+    card,
     convert,
     embed,
+    explore,
     export,
     finetune,
     fit,
+    index,
     info,
     neighbors,
+    package,
     plan,
     predict,
     prepare,
     probe,
     score,
+    search,
     serve,
     tag,
     train,
@@ -36,10 +40,12 @@ from elmox.cli import eval as eval_
 from elmox.cli.flags import error_message
 from elmox.cli.help import WIDTH, VerbGroup
 from elmox.cli.verb import Verb
+from elmox.cli.version import version_text
 from elmox.errors import ElmoxError
 
 VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
     "Vectors": {"embed": embed.command, "neighbors": neighbors.command},
+    "Search by sense": {"index": index.command, "search": search.command},
     "Language model": {
         "predict": predict.command,
         "score": score.command,
@@ -52,8 +58,14 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
         "train": train.command,
         "finetune": finetune.command,
     },
-    "Models": {"info": info.command, "convert": convert.command, "export": export.command},
-    "Service": {"serve": serve.command},
+    "Models": {
+        "info": info.command,
+        "convert": convert.command,
+        "export": export.command,
+        "card": card.command,
+        "package": package.command,
+    },
+    "Service": {"serve": serve.command, "explore": explore.command},
     "Measurements": {"probe": probe.app, "bench": bench.app},
 }
 
@@ -94,7 +106,7 @@ neighbors.command.add_to(app, "neighbours", hidden=True)  # its former spelling
 
 def _show_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"elmox {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 

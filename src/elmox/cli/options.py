@@ -32,6 +32,14 @@ class FileType(StrEnum):
     float16 = "float16"
 
 
+class WeightType(StrEnum):
+    """Number format of stored weights."""
+
+    float16 = "float16"
+    float32 = "float32"
+    int8 = "int8"
+
+
 class Precision(StrEnum):
     """Precision of the computation."""
 
@@ -52,7 +60,7 @@ ModelArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
         help=f"{BUNDLED} (comes with elmox), an elmox directory, weights.hdf5, an NLPL zip, an "
-        "AllenNLP model.tar.gz, an ELMoForManyLangs folder, or a Hub id.",
+        "AllenNLP model.tar.gz, an ELMoForManyLangs folder, a TensorFlow checkpoint, or a Hub id.",
     ),
 ]
 FILES_HELP = "plain or compressed (.gz, .xz, .bz2, .zst)"
@@ -195,7 +203,10 @@ class ModelOptions:
     options: Annotated[
         Path | None, typer.Option(help="Options file of legacy weights, if it is elsewhere.")
     ] = None
-    vocab: Annotated[Path | None, typer.Option(help="Vocabulary of a legacy word model.")] = None
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="Vocabulary of a legacy word model, or of a TensorFlow checkpoint."),
+    ] = None
     token_embeddings: Annotated[
         Path | None, typer.Option(help="Cached token vectors of bilm-tf; needs --vocab.")
     ] = None

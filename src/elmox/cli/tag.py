@@ -24,7 +24,12 @@ INPUTS_AT_ONCE = 1000
     "elmox tag runs/names/seed-0/model lines.jsonl",
 )
 def command(
-    model: Annotated[Path, typer.Argument(help="A model made by elmox fit.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model made by elmox fit, or a ready tagger: english-small/ner, or ner alone."
+        ),
+    ],
     text: Annotated[
         str,
         typer.Argument(

@@ -104,6 +104,11 @@ def build_language_model(checkpoint: Checkpoint, reader: Reader) -> "LanguageMod
     """Combine a biLM with its checkpoint's softmax, which is read and checked now."""
     stored, softmax = checkpoint.softmax, build_softmax(checkpoint)
     if stored is None or softmax is None:
+        if checkpoint.softmax_package is not None:
+            raise ElmoxError(
+                f"the softmax of {checkpoint.description} is a package of its own, which predicts "
+                f"words: install {checkpoint.softmax_package} in the same way"
+            )
         raise ArgumentError(
             "{} has no softmax, so it cannot predict words: train one by fine-tuning the model, or "
             "give AI2's softmax file by {} and {}",

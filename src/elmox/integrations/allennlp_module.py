@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from elmox.errors import ElmoxError
 from elmox.inference.layer_choice import choose_layers
 from elmox.inference.layers import pad_sentences
-from elmox.inference.runner import WORDS_ENCODED_AT_ONCE, infer_layers
+from elmox.inference.runner import infer_layers
 from elmox.integrations.allennlp_ids import (
     Int64,
     Mask,
@@ -27,6 +27,7 @@ from elmox.integrations.allennlp_ids import (
     fit_slots,
     token_counts,
 )
+from elmox.integrations.spelled_words import encode_spelling
 from elmox.kernels.derived import Derived
 from elmox.kernels.torch_modes import autocast_off, not_compiled
 from elmox.model.checkpoint import Checkpoint, build_bilm
@@ -34,7 +35,6 @@ from elmox.model.layer_mix import LayerMix
 from elmox.model.state import CarriedState, LstmState, zero_state
 from elmox.pretrained.load import load_checkpoint
 from elmox.text.chars import Spelling, spell_bytes
-from elmox.text.words import WordTable
 
 File: TypeAlias = str | Path
 
@@ -185,26 +185,14 @@ class Elmo(nn.Module):
     def _cached_words(self, vocab: Spelling) -> Tensor:
         """Return vectors of the cached words, then of the two boundaries, (V + 2, P)."""
         weights = list(self.bilm.token_encoder.parameters())
-        return self._word_vectors.get(weights, lambda: self._encode(vocab))
+        return self._word_vectors.get(weights, lambda: encode_spelling(self.bilm, vocab))
 
     def _spelled(self, inputs: Tensor | None) -> "_Batch":
         """Return a batch of character ids: the character CNN runs once per distinct word."""
         ids = character_ids(inputs)
         mask: Mask = np.any(ids, axis=-1)
         words, tokens = distinct_words(ids[mask])
-        return _Batch(self._encode(fit_slots(words, self._num_slots)), tokens, mask)
-
-    def _encode(self, spelling: Spelling) -> Tensor:
-        """Return token vectors of spelled words, then of the two boundaries, (U + 2, P)."""
-        text = self.bilm.config.text
-        edges = spell_bytes([text.begin, text.end], self._num_slots)
-        ids = np.concatenate([spelling.ids, edges.ids])
-        used = np.concatenate([spelling.lengths, edges.lengths])
-        parts = [
-            Spelling(ids[i : i + WORDS_ENCODED_AT_ONCE], used[i : i + WORDS_ENCODED_AT_ONCE])
-            for i in range(0, len(ids), WORDS_ENCODED_AT_ONCE)
-        ]
-        return torch.cat([self.bilm.token_encoder(WordTable(part, None)) for part in parts])
+        return _Batch(encode_spelling(self.bilm, fit_slots(words, self._num_slots)), tokens, mask)
 
     def _read(self, batch: "_Batch", lengths: Int64) -> Tensor:
         """Return all layers (L+1, N, D), and carry the state from the last call to the next."""

@@ -62,6 +62,8 @@ def writing(path: Path, resumable: bool = False) -> Iterator[None]:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error).partition("\n")[0]
+        if (file := next(filter(Path.is_file, path.parents), None)) is not None:
+            reason = f"{file} is a file, expected a directory"
         raise ElmoxError(f"cannot write {path}: {reason}{_RESUME if resumable else ''}") from error
 
 

@@ -14,8 +14,13 @@ _MAX_HEADER_BYTES = 2**22  # some 40,000 arrays
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Return all arrays of a file; errors name the file."""
+def read_tensors(path: Path, *, integers: bool = False) -> dict[str, Tensor]:
+    """Return all arrays of a file; errors name the file.
+
+    Args:
+        path: a safetensors file.
+        integers: accept int8 next to floating point.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -24,8 +29,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, OSError, KeyError, RuntimeError, ValueError, TypeError) as error:
         raise ElmoxError(f"{path} is damaged or cut short: {error}") from error
+    allowed = (*_DTYPES, torch.int8) if integers else _DTYPES
     for name, tensor in tensors.items():
-        if tensor.dtype not in _DTYPES:
+        if tensor.dtype not in allowed:
             raise ElmoxError(f"{path}: {name} holds {tensor.dtype}, expected floating point")
     return tensors
 

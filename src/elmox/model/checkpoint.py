@@ -89,6 +89,7 @@ class Checkpoint:
         mixes: learned mixes, by name.
         warm_state: the stored start state (one row), if any.
         softmax: the language model's output layer, if any.
+        softmax_package: the package that contains the softmax of an installed model.
     """
 
     config: ElmoConfig
@@ -99,6 +100,7 @@ class Checkpoint:
     mixes: Mapping[str, Mix] = field(default_factory=dict)
     warm_state: LstmState | None = None
     softmax: Softmax | StoredSoftmax | None = None
+    softmax_package: str | None = None
 
 
 def in_precision(checkpoint: Checkpoint, dtype: torch.dtype) -> Checkpoint:

@@ -10,9 +10,9 @@ file.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,12 +23,16 @@ from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import to_json, write_together
 from elmox.model.checkpoint import Checkpoint
 from elmox.pretrained.ai2_softmax import ai2_softmax_files
-from elmox.pretrained.hdf5_arrays import Array, Read, array_reader, open_hdf5, write_hdf5
+from elmox.pretrained.hdf5_arrays import (
+    Array,
+    ArrayFile,
+    Read,
+    array_reader,
+    open_hdf5,
+    write_hdf5,
+)
 from elmox.pretrained.options import options_from_config, word_config
 from elmox.text.vocab import Vocab, vocab_file
-
-if TYPE_CHECKING:
-    from elmox.io.hdf5_reader import Hdf5Reader
 
 _GATES_FROM_FILE = [0, 2, 3, 1]  # i, j, f, o -> input, forget, output, candidate
 _GATES_TO_FILE = [0, 3, 1, 2]
@@ -50,25 +54,40 @@ def read_ai2(
         vocab: the input vocabulary of a word model or of `token_embeddings`.
         token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
     """
-    tensors: dict[str, Tensor] = {}
     with open_hdf5(weights) as file:
-        read = array_reader(file, options_source)
-        description = f"AI2 (bilm-tf) weights {weights.name}"
-        if config.char_cnn is None and "char_embed" in file:
-            raise ElmoxError(
-                f"{weights} has char_embed, so it spells words, but {options_source} lacks char_cnn"
-            )
-        _refuse_more(file, config, weights, options_source)
-        if token_embeddings is not None or config.char_cnn is None:
-            source = token_embeddings or weights
-            embedding = _read_embedding(source, config, vocab)
-            config = word_config(config, len(embedding))
-            tensors["token_encoder.word_embedding.weight"] = torch.from_numpy(embedding)
-            description += f", words by id from {source.name} ({len(embedding)} words)"
-        else:
-            tensors |= _read_char_cnn(file, read, config)
-        for layer in range(config.lstm.num_layers):
-            tensors |= _read_lstm(file, read, config, layer)
+        checkpoint = read_ai2_arrays(file, config, options_source, vocab, token_embeddings)
+    description = f"AI2 (bilm-tf) weights {weights.name}{checkpoint.description}"
+    return replace(checkpoint, description=description)
+
+
+def read_ai2_arrays(
+    file: ArrayFile,
+    config: ElmoConfig,
+    options_source: str,
+    vocab: Vocab | None = None,
+    token_embeddings: Path | None = None,
+) -> Checkpoint:
+    """Read the arrays of an open file; the description only has what `read_ai2` adds to it."""
+    tensors: dict[str, Tensor] = {}
+    description = ""
+    read = array_reader(file, options_source)
+    if config.char_cnn is None and "char_embed" in file:
+        raise ElmoxError(
+            f"{file.path} has char_embed, so it spells words, but {options_source} lacks char_cnn"
+        )
+    _refuse_more(file, config, options_source)
+    if token_embeddings is not None or config.char_cnn is None:
+        with (
+            nullcontext(file) if token_embeddings is None else open_hdf5(token_embeddings) as other
+        ):
+            embedding = _read_embedding(other, config, vocab)
+            description += f", words by id from {other.path.name} ({len(embedding)} words)"
+        config = word_config(config, len(embedding))
+        tensors["token_encoder.word_embedding.weight"] = torch.from_numpy(embedding)
+    else:
+        tensors |= _read_char_cnn(file, read, config)
+    for layer in range(config.lstm.num_layers):
+        tensors |= _read_lstm(file, read, config, layer)
     words = vocab.words if vocab is not None and config.words is not None else None
     return Checkpoint(config=config, tensors=tensors, description=description, words=words)
 
@@ -120,23 +139,22 @@ def write_ai2(
     return options
 
 
-def _read_embedding(path: Path, config: ElmoConfig, vocab: Vocab | None) -> Array:
+def _read_embedding(file: ArrayFile, config: ElmoConfig, vocab: Vocab | None) -> Array:
     if vocab is None:
         raise ArgumentError(
             "{} contains vectors by word id: give the vocabulary they belong to with {}",
-            path,
+            file.path,
             Argument("vocab", "FILE"),
         )
     for word in (config.text.begin, config.text.end):
         if word not in vocab:
             raise ElmoxError(f"{vocab.source} lacks {word}, which bounds every sentence")
-    with open_hdf5(path) as file:
-        read = array_reader(file, vocab.source)
-        shape = (len(vocab), config.lstm.projection_dim)
-        return read("embedding", shape, "(words of the vocabulary, projection_dim)")
+    read = array_reader(file, vocab.source)
+    shape = (len(vocab), config.lstm.projection_dim)
+    return read("embedding", shape, "(words of the vocabulary, projection_dim)")
 
 
-def _read_char_cnn(file: "Hdf5Reader", read: Read, config: ElmoConfig) -> dict[str, Tensor]:
+def _read_char_cnn(file: ArrayFile, read: Read, config: ElmoConfig) -> dict[str, Tensor]:
     char_cnn = config.char_cnn
     assert char_cnn is not None
     e, f, p = char_cnn.embedding_dim, char_cnn.num_filters, config.lstm.projection_dim
@@ -165,7 +183,7 @@ def _read_char_cnn(file: "Hdf5Reader", read: Read, config: ElmoConfig) -> dict[s
     return {f"token_encoder.{name}": _tensor(array) for name, array in arrays.items()}
 
 
-def _read_lstm(file: "Hdf5Reader", read: Read, config: ElmoConfig, layer: int) -> dict[str, Tensor]:
+def _read_lstm(file: ArrayFile, read: Read, config: ElmoConfig, layer: int) -> dict[str, Tensor]:
     p, c = config.lstm.projection_dim, config.lstm.cell_dim
     parts: dict[str, list[Array]] = {
         "input_weight": [], "recurrent_weight": [], "bias": [], "projection": []
@@ -237,7 +255,7 @@ def _ai2_cell(
     return arrays
 
 
-def _refuse_more(file: "Hdf5Reader", config: ElmoConfig, weights: Path, source: str) -> None:
+def _refuse_more(file: ArrayFile, config: ElmoConfig, source: str) -> None:
     """Refuse a file with parts that the options do not mention."""
     lstm = config.lstm
     surplus = {_cell_name(0, lstm.num_layers): f"lstm.n_layers = {lstm.num_layers}"}
@@ -255,7 +273,7 @@ def _refuse_more(file: "Hdf5Reader", config: ElmoConfig, weights: Path, source: 
             surplus["CNN_proj"] = f"{reason}, nothing is left to project"
     for name, reason in surplus.items():
         if name in file:
-            raise ElmoxError(f"{weights} has {name}, but in {source} {reason}")
+            raise ElmoxError(f"{file.path} has {name}, but in {source} {reason}")
 
 
 def _cell_name(direction: int, layer: int) -> str:

@@ -65,17 +65,17 @@ def read_ai2_folder(folder: Path, companions: Companions) -> Checkpoint:
 
 
 def _read(weights: Path, companions: Companions) -> Checkpoint:
-    options = companions.options or _options_next_to(weights)
+    options = companions.options or options_next_to(weights)
     refuse_unfinished(weights)
     config = config_from_options(read_json(options), str(options))
     vocab, token_embeddings = companions.vocab, companions.token_embeddings
     if vocab is None and (config.char_cnn is None or token_embeddings is not None):
-        vocab = _vocab_next_to(token_embeddings or weights)
+        vocab = vocab_next_to(token_embeddings or weights)
     words = read_vocab(vocab) if vocab is not None else None
     return read_ai2(weights, config, str(options), words, token_embeddings)
 
 
-def _options_next_to(weights: Path) -> Path:
+def options_next_to(weights: Path) -> Path:
     """Return the file named like the weights, options.json, or the only options file there is."""
     folder = weights.parent
     likely = [
@@ -96,7 +96,8 @@ def _options_next_to(weights: Path) -> Path:
     )
 
 
-def _vocab_next_to(weights: Path) -> Path | None:
+def vocab_next_to(weights: Path) -> Path | None:
+    """Return the vocabulary named like the weights, or vocab.txt, if there is one."""
     for name in (f"{weights.stem}_vocab.txt", "vocab.txt"):
         if (weights.parent / name).is_file():
             return weights.parent / name

@@ -1,9 +1,9 @@
-"""Named arrays in the HDF5 files of other programs."""
+"""Named arrays in the files of other programs, most of which are HDF5."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,23 @@ Array = NDArray[np.float32]
 Read = Callable[[str, tuple[int, ...], str], Array]
 
 
+class ArrayFile(Protocol):
+    """An open file of arrays by name; a slash in a name enters a group."""
+
+    @property
+    def path(self) -> Path:
+        """The file, for error messages."""
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is an array or a group of this name."""
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the shape of an array, None if it is declared empty."""
+
+    def read(self, name: str) -> NDArray[Any]:
+        """Return an array of numbers."""
+
+
 def open_hdf5(path: Path) -> "closing[Hdf5Reader]":
     """Open a file for reading; everything wrong with it is an `ElmoxError`."""
     from elmox.io.hdf5_reader import Hdf5Reader
@@ -25,7 +42,7 @@ def open_hdf5(path: Path) -> "closing[Hdf5Reader]":
     return closing(Hdf5Reader(path))
 
 
-def array_reader(file: "Hdf5Reader", required_by: str) -> Read:
+def array_reader(file: ArrayFile, required_by: str) -> Read:
     """Return a function that reads arrays; errors name the file that requires their shape."""
     path = file.path
 

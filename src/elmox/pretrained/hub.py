@@ -11,7 +11,7 @@ Token: TypeAlias = str | bool | None
 # A name with one of these means a local file, also if there is none.
 FILE_SUFFIXES = (
     ".hdf5", ".h5", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".th", ".pkl", ".safetensors",
-    ".json", ".txt",
+    ".json", ".txt", ".index",
 )  # fmt: skip
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
@@ -49,3 +49,47 @@ def download(hub_id: str, revision: str | None = None, token: Token = None) -> P
             f"{hub_id} is not a local path, and the hub download failed: {reason}"
         ) from error
     return Path(folder)
+
+
+def upload(
+    folder: Path,
+    hub_id: str,
+    *,
+    revision: str | None = None,
+    token: Token = None,
+    private: bool | None = None,
+    message: str | None = None,
+) -> str:
+    """Upload a model directory in one commit and return the commit's address.
+
+    The repository, and the branch, are created if they do not exist. Files that are only there are
+    kept.
+
+    Args:
+        folder: the directory.
+        hub_id: `owner/name`.
+        revision: the branch; None for the default branch.
+        token: access token; True or None for the stored one.
+        private: whether a new repository is private; None for the owner's default.
+        message: of the commit.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    if _HUB_ID.fullmatch(hub_id) is None:
+        raise ElmoxError(f"{hub_id!r} is not a hub id: expected owner/name")
+    api = HfApi(token=token)
+    try:
+        api.create_repo(hub_id, private=private, exist_ok=True)
+        if revision is not None:
+            api.create_branch(hub_id, branch=revision, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=hub_id,
+            folder_path=folder,
+            revision=revision,
+            commit_message=message or "Upload a model with elmox",
+        )
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ElmoxError(f"the upload to {hub_id} failed: {reason}") from error
+    return str(commit.commit_url)

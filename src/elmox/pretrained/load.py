@@ -3,7 +3,6 @@
 import os
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -17,8 +16,23 @@ from elmox.model.checkpoint import Checkpoint, StoredSoftmax
 from elmox.pretrained.ai2_files import Companions
 from elmox.pretrained.ai2_softmax import read_ai2_softmax
 from elmox.pretrained.hub import Token, download, is_hub_id
-from elmox.pretrained.native import EMBEDDING_FILE, is_model_directory, read_directory
+from elmox.pretrained.native import (
+    EMBEDDING_FILE,
+    is_model_directory,
+    read_directory,
+    stored_softmax,
+)
+from elmox.pretrained.packages import (
+    distribution_of,
+    install_command,
+    installed_model,
+    installed_names,
+    is_model_name,
+    package_of,
+    softmax_of,
+)
 from elmox.pretrained.recognize import read_legacy
+from elmox.pretrained.tf1 import find_index
 
 
 class ModelFiles(TypedDict, total=False):
@@ -55,8 +69,8 @@ class ModelReference:
     ) -> "ModelReference":
         """Return the reference of a model that `load_checkpoint` has just loaded."""
         name = BUNDLED if path is None else str(path)
-        if path is not None and Path(path).exists():
-            name = os.path.abspath(path)
+        if path is not None and _local(path).exists():
+            name = os.path.abspath(_local(path))
         return cls(
             name,
             _absolute(completing.get("options")),
@@ -77,8 +91,8 @@ def load_checkpoint(
     """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
 
     Args:
-        path: a directory, an .hdf5, .zip or .tar.gz file, or a hub id (`owner/name`); None or
-            `english-small` for the model that comes with elmox.
+        path: a directory, an .hdf5, .zip, .tar.gz or .index file, the name of an installed model,
+            or a hub id (`owner/name`); None or `english-small` for the model that comes with elmox.
         revision: branch, tag or commit of a hub id.
         token: access token for a hub id; True for the stored one.
         **completing: files that complete a legacy model.
@@ -95,7 +109,7 @@ def load_checkpoint(
                 raise ArgumentError(
                     "{} is complete in itself: leave out {}", folder, _argument(name, paths)
                 )
-        checkpoint = read_directory(folder)
+        checkpoint = _with_package(read_directory(folder), folder)
         if checkpoint.softmax is not None and "softmax" in paths:
             raise ArgumentError(
                 "{} has a softmax of its own: leave out {}", folder, _argument("softmax", paths)
@@ -114,30 +128,58 @@ def find_model(path: str | Path | None, revision: str | None = None, token: Toke
     A string is a hub id only if nothing local can be meant by it; see `is_hub_id`.
     """
     name = BUNDLED if path is None else path
-    local = Path(name)
-    is_bundled = path is None or (name == BUNDLED and not local.exists())
-    if isinstance(name, str) and not is_bundled and not local.exists() and is_hub_id(name):
+    local = _local(name)
+    installed = None
+    if path is None or (isinstance(name, str) and is_model_name(name) and not local.exists()):
+        installed = installed_model(str(name))
+    elif isinstance(name, str) and not local.exists() and is_hub_id(name):
+        _refuse_tagger(name)
         return download(name, revision, token)
     for argument, value in (("revision", revision), ("token", token)):
         if value is not None:
             raise ArgumentError("{} is not a hub id: leave out {}", name, Argument(argument))
-    if is_bundled:
-        return bundled_model()
+    if installed is not None:
+        return installed
     if not local.exists():
-        advice = f"give a model directory, a checkpoint file, a hub id (owner/name), or {BUNDLED}"
-        raise ElmoxError(missing(local, advice))
+        raise ElmoxError(missing(local, _advice(name)))
     return local
 
 
-def bundled_model() -> Path:
-    """Return the directory of the model that comes with elmox."""
-    folder = Path(str(files("elmox").joinpath("models", BUNDLED)))
-    if not is_model_directory(folder):
+def _advice(name: str | Path) -> str:
+    """Return what to give instead of a name that means nothing."""
+    installed = f"an installed model ({', '.join(installed_names())})"
+    advice = f"give a model directory, a checkpoint file, a hub id (owner/name), or {installed}"
+    if isinstance(name, str) and is_model_name(name):
+        advice += f"; the package of a model of that name: {install_command(distribution_of(name))}"
+    return advice
+
+
+def _refuse_tagger(name: str) -> None:
+    """Refuse `english-small/ner`, which looks like a hub id."""
+    model, _, tagger = name.partition("/")
+    if model in installed_names():
         raise ElmoxError(
-            f"{BUNDLED}, the model that comes with elmox, is not in {folder}: install elmox with "
-            "pip, or give the path of another model"
+            f"{name} is not a biLM: load the tagger {tagger} with TaskPredictor, or give {model}"
         )
-    return folder
+
+
+def _with_package(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
+    """Return the same model with the softmax of a package of its own, if that is installed."""
+    package = package_of(folder)
+    if package is None:
+        return checkpoint
+    description = f"installed model {package.name}"
+    checkpoint = replace(checkpoint, description=description, softmax_package=package.softmax)
+    located = softmax_of(package) if checkpoint.softmax is None else None
+    if located is None:
+        return checkpoint
+    return replace(checkpoint, softmax=stored_softmax(*located))
+
+
+def _local(path: str | Path) -> Path:
+    """Return a local path; of a TensorFlow checkpoint named without an end, its index."""
+    local = Path(path)
+    return local if local.exists() else find_index(local) or local
 
 
 def _with_softmax(checkpoint: Checkpoint, paths: dict[str, Path]) -> Checkpoint:

@@ -3,7 +3,9 @@
 | path | recognized by |
 |---|---|
 | .hdf5 file | its first bytes; its options file is next to it or given |
-| directory | encoder.pkl (ELMoForManyLangs), weights.th or best.th (AllenNLP), one .hdf5 (AI2) |
+| .index file | its last bytes (TensorFlow); also by the name without an end, as in TensorFlow |
+| directory | encoder.pkl (ELMoForManyLangs), weights.th or best.th (AllenNLP), one .hdf5 (AI2), |
+| | .index or saved_model.pb (TensorFlow) |
 | .zip, .tar.gz | the same, inside (NLPL zips, AllenNLP archives) |
 
 A new format is a file with a reader next to this one, and a line in `_FOLDERS`.
@@ -28,6 +30,7 @@ from elmox.pretrained.ai2_files import (
 from elmox.pretrained.allennlp import WEIGHT_FILES, read_allennlp_folder
 from elmox.pretrained.archives import archive_kind, extract
 from elmox.pretrained.many_langs import read_many_langs
+from elmox.pretrained.tf1 import FOLDER_MARKS, find_index, is_part, read_tf1, read_tf1_folder
 
 _ARCHIVE_SUFFIXES = (".zip", ".gz", ".tgz", ".tar")
 
@@ -52,6 +55,7 @@ _FOLDERS = (
         "weights.th with config.json",
     ),
     _Format(HDF5_SUFFIXES, read_ai2_folder, "weights.hdf5 with options.json"),
+    _Format(FOLDER_MARKS, read_tf1_folder, "model.ckpt-N.index with its data"),
 )
 # Of an archive only these are unpacked.
 _NAMES = ("encoder.pkl", "token_embedder.pkl", "vocab.txt", *WEIGHT_FILES)
@@ -72,12 +76,14 @@ def read_legacy(path: Path, companions: Companions) -> Checkpoint:
         return read_ai2_file(path, companions)
     if archive_kind(path):
         return _read_archive(path, companions)
+    if index := find_index(path):
+        return read_tf1(index, companions)
     if path.suffix in HDF5_SUFFIXES:
         raise ElmoxError(f"{path} is not an HDF5 file (damaged, or an unfetched pointer to one)")
     if path.suffix in _ARCHIVE_SUFFIXES:
         raise ElmoxError(f"{path} is damaged or cut short: it cannot be unpacked")
     raise ElmoxError(
-        f"{path} is no known model file: expected .hdf5, .zip, .tar.gz or a model directory"
+        f"{path} is no known model file: expected .hdf5, .zip, .tar.gz, .index or a model directory"
     )
 
 
@@ -118,7 +124,7 @@ def _renamed(error: ElmoxError, folder: Path, archive: Path) -> ElmoxError:
 
 def _can_belong(name: str) -> bool:
     """Return whether a file can be part of a model. Names with a dot in front are a Mac's."""
-    return not name.startswith(".") and (name in _NAMES or name.endswith(_ENDS))
+    return not name.startswith(".") and (name in _NAMES or name.endswith(_ENDS) or is_part(name))
 
 
 def _expected() -> str:

@@ -15,6 +15,7 @@ from elmox.serve.record import record_of
 from elmox.serve.refusals import Refusal
 from elmox.serve.routes import (
     embeddings,
+    explore,
     health,
     info,
     language_model,
@@ -26,7 +27,7 @@ from elmox.serve.routes import (
 from elmox.serve.routes.describe import Endpoints
 from elmox.serve.service import Service
 
-ROUTES = (embeddings, tokens, similarity, language_model, tag, info, health, pages)
+ROUTES = (embeddings, tokens, similarity, language_model, tag, info, health, pages, explore)
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 

@@ -15,10 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from elmox.serve.logs import log
 from elmox.serve.record import CROWDED_KEY, RequestRecord, new_record
 from elmox.serve.refusals import ClientLeft, Refusal, over_limit
+from elmox.serve.routes.explore import PUBLIC_PATHS
 from elmox.serve.service import Service
 
 HEALTH = {"/livez", "/readyz"}
-WITHOUT_KEY = {"/", "/docs", "/openapi.json"} | HEALTH  # static pages, no data
+WITHOUT_KEY = {"/", "/docs", "/openapi.json"} | PUBLIC_PATHS | HEALTH  # static pages, no data
 WITHOUT_MODELS = {"/metrics"} | WITHOUT_KEY
 CLIENT_LEFT = 499  # nginx's number; it is logged and counted, never sent
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from elmox.elmo import Elmo
+from elmox.explore.words import word_vectors
 from elmox.inference.language_model import Direction, Prediction, SentenceScore
 from elmox.inference.outputs import FloatArray, Pooling
 from elmox.tasks.predictor import TaskPredictor
@@ -55,6 +56,17 @@ class EncodeTokens:
             normalize_embeddings=self.normalize,
             show_progress_bar=False,
         )
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """A vector per word, without context."""
+
+    elmo: Elmo
+
+    def __call__(self, inputs: Sequence[str]) -> list[FloatArray]:
+        """Return (P,) per word."""
+        return list(word_vectors(self.elmo, inputs))
 
 
 @dataclass(frozen=True, eq=False)  # never equal: a request is scored by itself

@@ -4,24 +4,27 @@ config.json        task, recipe, head, and the ELMo model it was fitted with
 model.safetensors  the task's weights, without the biLM
 words.json         the words that have vectors in the model, in the order of their ids
 elmo/              the biLM if it was fine-tuned with the task: a model directory
+
+The weights are in float32, float16 or, with format number 2, in 8 bits (`io/quantized.py`).
 """
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.elmo import Elmo
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, shortened
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
-from elmox.io.tensors import read_tensors, write_tensors
+from elmox.io.quantized import packed, read_weights
+from elmox.io.tensors import write_tensors
 from elmox.kernels.torch_modes import TorchCalls
 from elmox.tasks.data.texts import TextBatch, Words
 from elmox.tasks.fit.finetuned import FinetunedElmo
@@ -29,8 +32,13 @@ from elmox.tasks.nn.embedder import ElmoShape, Embedded, Embedder
 from elmox.tasks.recipe import TaskRecipe
 from elmox.tasks.registry import find_task
 
+WeightType: TypeAlias = Literal["float32", "float16", "int8"]
+
 MODEL_TYPE = "elmox-task"
 FORMAT = 1
+FORMAT_IN_EIGHT_BITS = 2
+GROUP = 64  # weights that share a scale in 8 bits, at most
+SMALLEST_MATRIX = 4096  # numbers; smaller ones stay in float16
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -82,16 +90,26 @@ def _models_below(path: Path) -> list[Path]:
     return [candidate for candidate in candidates if _is_model(candidate)]
 
 
-def write_model(model: "TaskModel", path: Path, force: bool = False) -> None:
-    """Write a model's directory; it appears whole or not at all."""
+def write_model(
+    model: "TaskModel", path: Path, force: bool = False, dtype: WeightType = "float32"
+) -> None:
+    """Write a model's directory; it appears whole or not at all.
+
+    Args:
+        model: the model.
+        path: the directory to make.
+        force: replace an existing one.
+        dtype: number format of the task's weights.
+    """
     refuse_existing(path, force)
-    settings = {"model_type": MODEL_TYPE, "format": FORMAT, **asdict(model.description)}
+    number = FORMAT_IN_EIGHT_BITS if dtype == "int8" else FORMAT
+    settings = {"model_type": MODEL_TYPE, "format": number, **asdict(model.description)}
     if model.finetuned is not None:
         settings["finetuned"] = model.finetuned.elmo.digest()
     with atomic_directory(path) as new:
         bilm = model.bilm_weights().keys()
         weights = {name: part for name, part in model.state_dict().items() if name not in bilm}
-        write_tensors(weights, new / WEIGHTS_FILE)
+        write_tensors(_in_format(weights, dtype), new / WEIGHTS_FILE)
         if model.finetuned is not None:
             model.finetuned.elmo.save_pretrained(new / ELMO_FOLDER)
         (new / CONFIG_FILE).write_bytes(to_json(settings))
@@ -107,15 +125,19 @@ def read_model(path: Path) -> "TaskModel":
         raise ElmoxError(f"{path} is not a fitted model: {advice}")
     settings = read_json(path / CONFIG_FILE)
     del settings["model_type"]
-    if settings.pop("format", None) != FORMAT:
-        raise ElmoxError(f"{path} has another format than {FORMAT}: use the elmox that wrote it")
+    number = settings.pop("format", None)
+    if number is True or number not in (FORMAT, FORMAT_IN_EIGHT_BITS):
+        raise ElmoxError(
+            f"{path} has format {shortened(number)}, expected {FORMAT} or {FORMAT_IN_EIGHT_BITS}: "
+            "use the elmox that wrote it"
+        )
     finetuned = settings.pop("finetuned", None)
     description = validated(ModelDescription, settings, str(path / CONFIG_FILE))
     words = validated(Words, read_json(path / WORDS_FILE, MAX_WORDS_BYTES), str(path / WORDS_FILE))
     elmo = None
     if description.recipe.elmo.finetune:
         elmo = _read_elmo(path / ELMO_FOLDER, finetuned)
-    weights = read_tensors(path / WEIGHTS_FILE)
+    weights = read_weights(path / WEIGHTS_FILE, eight_bit=number == FORMAT_IN_EIGHT_BITS)
     num_numbers = sum(tensor.numel() for tensor in weights.values())
     try:
         with _Bounded(2 * num_numbers + EXTRA_NUMBERS, str(path / CONFIG_FILE)):
@@ -128,6 +150,14 @@ def read_model(path: Path) -> "TaskModel":
         ) from error
     model.load({**weights, **model.bilm_weights()}, str(path / WEIGHTS_FILE))
     return model.eval()
+
+
+def _in_format(weights: Mapping[str, Tensor], dtype: WeightType) -> Mapping[str, Tensor]:
+    """Return a task's weights as they are stored."""
+    if dtype == "float32":
+        return weights
+    large = {name for name, weight in weights.items() if weight.numel() >= SMALLEST_MATRIX}
+    return packed(weights, lambda name: GROUP if dtype == "int8" and name in large else None)
 
 
 def _read_elmo(path: Path, digest: object) -> Elmo:

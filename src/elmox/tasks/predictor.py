@@ -12,7 +12,9 @@ from elmox.tasks.base import TaskOutput
 from elmox.tasks.data.batches import TaskData, distinct_sentences, predict_all
 from elmox.tasks.data.input_formats import TokenizedInput
 from elmox.tasks.model import TaskModel, read_model
+from elmox.tasks.ready import bilm_of, find_tagger
 from elmox.text.batches import in_chunks
+from elmox.text.inputs import described
 from elmox.text.lines import Tokenize
 from elmox.text.tokenize import get_tokenizer
 
@@ -72,15 +74,17 @@ class TaskPredictor:
     def from_pretrained(
         cls, path: str | Path, *, elmo: str | Path | None = None, device: str | None = None
     ) -> "TaskPredictor":
-        """Load a model that `elmox.fit` or `elmox fit` has made.
+        """Load a model that `elmox.fit` or `elmox fit` has made, or a ready tagger.
 
         Args:
-            path: its directory.
+            path: its directory; `MODEL/TASK`, such as `english-small/ner`, for a ready tagger of an
+                installed model; or `ner` for that of the model that comes with elmox.
             elmo: path to its biLM, if it has moved since the model was fitted.
             device: `cpu`, `cuda`; by default a GPU if there is one.
         """
         torch_device = resolve_device(device)
-        model = read_model(Path(path)).to(torch_device)
+        path = find_tagger(path)
+        model = read_model(path).to(torch_device)
         recipe, used = model.description.recipe, model.description.elmo
         if used is None or not recipe.elmo.is_frozen:
             if elmo is not None:
@@ -89,12 +93,13 @@ class TaskPredictor:
                     "{} was fitted {}: leave out {}", path, how, Argument("elmo", str(elmo))
                 )
             return cls(model, None)
-        bilm = Elmo.from_pretrained(elmo or recipe.elmo.model, device=str(torch_device))
+        elmo = elmo or bilm_of(path) or recipe.elmo.model
+        bilm = Elmo.from_pretrained(elmo, device=str(torch_device))
         if bilm.digest() != used.digest:
             raise ArgumentError(
                 "{} was fitted with another biLM than {}: give the one it was fitted with as {}",
                 path,
-                elmo or recipe.elmo.model,
+                elmo,
                 Argument("elmo"),
             )
         return cls(model, bilm)
@@ -127,6 +132,11 @@ class TaskPredictor:
         """
         if isinstance(texts, str | Mapping):
             return self.predict_inputs([self._input(texts)])[0]
+        if isinstance(texts, bytes | bytearray) or not isinstance(texts, Iterable):
+            raise ElmoxError(
+                f"texts is {described(texts)}: expected a string, a list of strings or token "
+                "lists, or mappings"
+            )
         inputs = []
         for index, text in enumerate(texts):
             try:

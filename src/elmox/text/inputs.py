@@ -70,14 +70,14 @@ def checked_tokens(row: int, sentence: Sequence[str]) -> Sequence[str]:
     return sentence
 
 
-def warn_if_tokens(sentences: Sequence[Text]) -> None:
+def warn_if_tokens(sentences: Sequence[Text], stacklevel: int = 3) -> None:
     """Warn about a flat list of words, which is likely one sentence that is tokenized already."""
     if len(sentences) > 1 and all(isinstance(s, str) and len(s.split()) == 1 for s in sentences):
         words = ", ".join(repr(str(word)) for word in sentences[:3])
         warnings.warn(
             f"[{words}{', ...' if len(sentences) > 3 else ''}] is read as {len(sentences)} "
             "sentences of one word each; for one sentence of tokens, put the list into a list",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

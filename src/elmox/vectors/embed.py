@@ -100,8 +100,8 @@ def embed_file(
         elmo: the model.
         source: a text file, a .jsonl file, or - for stdin, which cannot be resumed. Files may be
             compressed.
-        output: a .hdf5, .parquet or .jsonl file, or a directory for npy shards. JSON lines have
-            tokens and character offsets next to the vectors, but `open_vectors` does not read
+        output: the output; its suffix selects the format (see `elmox.vectors.formats`). JSON lines
+            have tokens and character offsets next to the vectors, but `open_vectors` does not read
             them, and a finished file is not recognized: the same call raises an error.
         layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
         dtype: data type on disk.
@@ -149,7 +149,7 @@ def embed_sentences(
         elmo: the model.
         sentences: strings, which the model's own tokenizer splits, or lists of tokens, which are
             taken as they are. Every string is one sentence.
-        output: a .hdf5, .parquet or .jsonl file, or a directory for npy shards.
+        output: the output; its suffix selects the format.
         layers: the layers to store, as in `Elmo.encode_tokens`; all of them by default.
         dtype: data type on disk.
         force: replace an existing output, and discard an unfinished one of another job.

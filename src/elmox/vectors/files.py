@@ -15,7 +15,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, NamedTuple, Self
 
 import h5py
 import numpy as np
@@ -27,31 +27,26 @@ from elmox.io.inputs import require_regular
 from elmox.io.json_lines import is_json_lines
 from elmox.io.temporary import remove
 from elmox.vectors import hdf5, jsonl, npy, parquet
+from elmox.vectors.formats import FORMAT_OF_SUFFIX, OUTPUTS, READABLE, Format
 from elmox.vectors.layout import Array, Layout, Source
 from elmox.vectors.parts import NO_RECORD, PART_BYTES, Entry, Parts
 from elmox.vectors.workspace import Workspace, workspace_of
 
-Format = Literal["hdf5", "npy", "parquet", "jsonl"]
 
-_SUFFIXES: dict[str, Format] = {
-    ".hdf5": "hdf5",
-    ".h5": "hdf5",
-    ".parquet": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    "": "npy",
-}
-_JOIN: dict[Format, Callable[[Parts, dict[str, Any], Path], None]] = {
-    "hdf5": hdf5.join,
-    "npy": npy.join,
-    "parquet": parquet.join,
-    "jsonl": jsonl.join,
-}
-_WITH_RECORDS: set[Format] = {"jsonl"}
-_SOURCE: dict[Format, Callable[[Path], Source]] = {
-    "hdf5": hdf5.Hdf5Source,
-    "npy": npy.NpySource,
-    "parquet": parquet.ParquetSource,
+class _Files(NamedTuple):
+    """Functions that write and read a format."""
+
+    join: Callable[[Parts, dict[str, Any], Path], None]
+    source: Callable[[Path], Source] | None = None
+    has_records: bool = False
+    load: Callable[[], object] = bool  # an optional package, not after hours of work
+
+
+_FILES: dict[Format, _Files] = {
+    "hdf5": _Files(hdf5.join, hdf5.Hdf5Source),
+    "parquet": _Files(parquet.join, parquet.ParquetSource, load=parquet.load_pyarrow),
+    "jsonl": _Files(jsonl.join, has_records=True),
+    "npy": _Files(npy.join, npy.NpySource),
 }
 _MAX_ABOUT = 48_000  # an attribute of an HDF5 file holds at most 64 kB
 
@@ -60,14 +55,11 @@ def format_of(path: str | os.PathLike[str]) -> Format:
     """Choose the format of an output by its name; a directory, or a bare name, means npy shards."""
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    if suffix in FORMAT_OF_SUFFIX:
+        return FORMAT_OF_SUFFIX[suffix]
     if path.is_dir():
         return "npy"
-    raise ElmoxError(
-        f"{path}: {suffix!r} is not a format of vectors: use .hdf5, .h5, .parquet or .jsonl, or a "
-        "name without suffix for a directory of npy shards"
-    )
+    raise ElmoxError(f"{path}: {suffix!r} is not a format of vectors: expected {OUTPUTS}")
 
 
 def open_writer(
@@ -106,8 +98,7 @@ def open_writer(
             f"the description of {path} is over {_MAX_ABOUT} bytes of JSON: shorten it"
         )
     format = format_of(path) if format is None else format
-    if format == "parquet":
-        parquet.load_pyarrow()  # not after hours of work
+    _FILES[format].load()
     output = Path(os.path.realpath(path))  # the parts are next to a link's target
     kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
     result_name = "shards" if format == "npy" else "joined"
@@ -130,7 +121,9 @@ def open_vectors(path: str | os.PathLike[str]) -> "Vectors":
             elmo`.
     """
     path = Path(path)
-    return Vectors(path, _SOURCE[_detect(path)](path))
+    source = _FILES[_detect(path)].source
+    assert source is not None, "only readable formats are detected"
+    return Vectors(path, source(path))
 
 
 def _stored_meta(path: Path) -> dict[str, Any]:
@@ -157,8 +150,8 @@ def _detect(path: Path) -> Format:
     require_regular(path)
     if is_json_lines(path):
         raise ElmoxError(
-            f"{path}: vectors as JSON lines are read with json.loads, line by line: expected HDF5, "
-            "parquet or a directory of npy shards"
+            f"{path}: vectors as JSON lines are read with json.loads, line by line: expected one "
+            f"of {READABLE}"
         )
     try:
         with path.open("rb") as file:
@@ -170,8 +163,7 @@ def _detect(path: Path) -> Format:
     if h5py.is_hdf5(path):
         return "hdf5"
     raise ElmoxError(
-        f"{path}: neither HDF5 nor parquet nor a directory of npy shards: expected vectors written "
-        "by elmox"
+        f"{path} has none of the formats {READABLE}: expected vectors written by elmox"
     )
 
 
@@ -201,7 +193,7 @@ class VectorWriter:
         self._about = about
         self._workspace = workspace
         self.was_complete = workspace.is_published
-        self.needs_records = format in _WITH_RECORDS
+        self.needs_records = _FILES[format].has_records
         self._parts: Parts | None = None
         if workspace.num_entries is not None:  # only the last step is missing
             self.num_done = workspace.num_entries
@@ -309,7 +301,7 @@ class VectorWriter:
         meta = self._layout.meta(parts.num_entries, parts.num_tokens, self._about, identity)
         with writing(result, resumable=True):
             try:
-                _JOIN[self._format](parts, meta, result)
+                _FILES[self._format].join(parts, meta, result)
             except OSError:
                 if result != parts.shards:
                     remove(result)  # free its disk space

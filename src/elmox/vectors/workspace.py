@@ -134,10 +134,13 @@ class Workspace:
             if not self.is_published:
                 check_replaceable(self.output, self._force)
                 put_in_place(self.result, self.output, aside=self.directory / "replaced")
-            if self.directory.exists():
-                self._clear()
-                self._record_path.unlink(missing_ok=True)
-                self.directory.rmdir()
+            self._remove()
+        self.release()
+
+    def discard(self) -> None:
+        """Remove the directory, because nothing in it is of use to a later run."""
+        with writing(self.directory, resumable=True):
+            self._remove()
         self.release()
 
     def release(self) -> None:
@@ -225,6 +228,13 @@ class Workspace:
         record = {"job": job, "num_entries": num_entries, "stamp": stamp}
         text = json.dumps(record, indent=2)
         write_whole(self._record_path, [text.encode()])
+
+    def _remove(self) -> None:
+        """Remove the directory, job.json last."""
+        if self.directory.exists():
+            self._clear()
+            self._record_path.unlink(missing_ok=True)
+            self.directory.rmdir()
 
     def _clear(self) -> None:
         """Remove everything except job.json."""

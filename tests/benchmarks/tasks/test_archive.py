@@ -34,9 +34,9 @@ def write_records(work: Path, **contents: object) -> Path:
 
 
 def members(path: Path) -> dict[str, str]:
-    """What an archive holds."""
+    """The files of an archive and their contents."""
     with tarfile.open(path, "r:xz") as tar:
-        files = {own.name: tar.extractfile(own) for own in tar}
+        files = {member.name: tar.extractfile(member) for member in tar}
         return {name: file.read().decode() for name, file in files.items() if file}
 
 
@@ -84,7 +84,7 @@ def test_a_report_is_made_of_what_was_kept(setup: "Setup", tiny: Path, tmp_path:
     records, work = tmp_path / "before" / "tasks.tar.xz", tmp_path / "new" / "work"
     columns = [f"results/ner/{column}" for column in ("mix", "none")]
     names = [f"ablations/pos/layers{end}" for end in ("-setup.json", ".json", ".svg")]
-    names += [f"{own}/{what}-{k}.json" for own in columns for what, k in
+    names += [f"{column}/{what}-{k}.json" for column in columns for what, k in
               (("seed", 0), ("trial", 0), ("trial", 1))]  # fmt: skip
     kept = members(records)
     assert [*kept] == names
@@ -92,8 +92,8 @@ def test_a_report_is_made_of_what_was_kept(setup: "Setup", tiny: Path, tmp_path:
         assert str(folder) not in "".join(kept.values())
     assert json.loads(kept[RECORD])["recipe"]["elmo"]["model"] == tiny.name
 
-    said = call(tmp_path, "restore", f"--work={work}", f"--records={records}")
-    assert said == f"9 files written to {work}\n"
+    output = call(tmp_path, "restore", f"--work={work}", f"--records={records}")
+    assert output == f"9 files written to {work}\n"
     restored = replace(setup, work=work)
     assert pending(restored, ["ner"], ["none", "mix"], num_trials=2, num_seeds=1) == []
     assert StudyJob("pos", "layers", 1).pending(restored) == []
@@ -101,7 +101,7 @@ def test_a_report_is_made_of_what_was_kept(setup: "Setup", tiny: Path, tmp_path:
     assert before["docs/results/pos-layers.svg"] == PICTURE.encode()
 
     more = pending(restored, ["ner"], ["none", "mix"], num_trials=2, num_seeds=2)
-    assert [own.name for own in more] == ["ner-none-seed-1", "ner-mix-seed-1"]
+    assert [fit.name for fit in more] == ["ner-none-seed-1", "ner-mix-seed-1"]
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
@@ -119,7 +119,10 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     keep(tmp_path / "other", second)
     assert second.read_bytes() == first.read_bytes()
     with tarfile.open(first, "r:xz") as tar:
-        facts = {(own.mtime, own.uid, own.gid, own.uname, own.gname, own.mode) for own in tar}
+        facts = {
+            (member.mtime, member.uid, member.gid, member.uname, member.gname, member.mode)
+            for member in tar
+        }
     assert facts == {(0, 0, 0, "", "", 0o644)}
 
 
@@ -138,11 +141,13 @@ def test_no_absolute_path_is_kept(value: object, kept: object, tmp_path: Path) -
 
     write_records(tmp_path, value=value)
     keep(tmp_path, tmp_path / "x.tar.xz")
-    found = members(tmp_path / "x.tar.xz")
-    assert {name: json.loads(own) for name, own in found.items()} == {RECORD: {"value": kept}}
+    contents = members(tmp_path / "x.tar.xz")
+    assert {name: json.loads(content) for name, content in contents.items()} == {
+        RECORD: {"value": kept}
+    }
 
 
-def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     from tasks.archive import keep, restore
 
     path = write_records(tmp_path / "work", dev=1)
@@ -168,8 +173,8 @@ def test_no_record_is_lost_by_a_report(tmp_path: Path) -> None:
         check_nothing_is_lost(tmp_path / "work", kept)
 
 
-def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> None:
-    """Whoever changes how it is made makes it again."""
+def test_the_page_of_results_follows_from_the_kept_records(tmp_path: Path) -> None:
+    """Regenerate the page after a change of the script."""
     call(tmp_path, "restore", "--work=work")
     call(tmp_path, "report", "--work=work", "--document=results.md", "--results=tasks.json",
          "--records=tasks.tar.xz")  # fmt: skip
@@ -177,16 +182,16 @@ def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> Non
     assert page == (ROOT / "docs" / "results.md").read_text("utf-8")
     assert "not yet run" not in page
     made, kept = (
-        _LONG.sub(lambda found: f"{float(found[0]):.6f}", (folder / "tasks.json").read_text())
+        _LONG.sub(lambda match: f"{float(match[0]):.6f}", (folder / "tasks.json").read_text())
         for folder in (tmp_path, ROOT / "benchmarks" / "results")
     )
     assert made == kept
-    for own in (tmp_path / "results").iterdir():
-        assert own.read_bytes() == (ROOT / "docs" / "results" / own.name).read_bytes()
+    for picture in (tmp_path / "results").iterdir():
+        assert picture.read_bytes() == (ROOT / "docs" / "results" / picture.name).read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("member", "told"),
+    ("member", "description"),
     [
         (entry("../x"), "the file '../x'"),
         (entry("results/../../x/trial-0.json"), "the file 'results/"),
@@ -200,8 +205,8 @@ def test_the_page_of_results_is_what_the_kept_records_say(tmp_path: Path) -> Non
         (entry("results/ner/mix/seed-0.json", tarfile.LNKTYPE, RECORD), "a folder, link"),
     ],
 )
-def test_what_no_report_keeps_is_refused(
-    member: tarfile.TarInfo, told: str, tmp_path: Path
+def test_foreign_members_are_refused(
+    member: tarfile.TarInfo, description: str, tmp_path: Path
 ) -> None:
     from tasks.archive import restore
 
@@ -209,7 +214,7 @@ def test_what_no_report_keeps_is_refused(
     path.write_bytes(packed((entry(RECORD), b"{}"), (member, b"")))
     with pytest.raises(ElmoxError) as refused:
         restore(path, work)
-    assert f"{path} holds {told}" in str(refused.value)
+    assert f"{path} holds {description}" in str(refused.value)
     assert "expected only files results/TASK/COLUMN/trial-K.json" in str(refused.value)
     assert not work.parent.exists()
 

@@ -31,10 +31,10 @@ def test_interval_of_an_accuracy(level: float, low: float, high: float) -> None:
     from tasks.counts import intervals
 
     systems: Systems = {"a": [[[1, 1], [0, 1]]], "b": [[[0, 1], [0, 1]]]}
-    found = intervals("pos", systems, [("a", "b"), ("b", "a")], level=level)
-    one = found["a", "b"]
+    differences = intervals("pos", systems, [("a", "b"), ("b", "a")], level=level)
+    one = differences["a", "b"]
     assert (one.estimate, one.low, one.high) == (50, low, high)
-    other = found["b", "a"]
+    other = differences["b", "a"]
     assert (other.estimate, other.low, other.high) == (-50, -high, -low)
 
 
@@ -50,16 +50,18 @@ def test_interval_of_an_f1_over_seeds(level: float, low: float, high: float) -> 
         "a": [[[1, 1, 1], [0, 1, 1]], [[1, 1, 1], [1, 1, 1]]],
         "b": [[[0, 0, 1], [0, 0, 1]]],
     }
-    found = intervals("ner", systems, [("a", "b")], level=level)["a", "b"]
-    assert (found.estimate, found.low, found.high) == pytest.approx((75, low, high))
+    difference = intervals("ner", systems, [("a", "b")], level=level)["a", "b"]
+    assert (difference.estimate, difference.low, difference.high) == pytest.approx((75, low, high))
 
 
 def test_the_same_against_itself() -> None:
     from tasks.counts import intervals
 
     counts = [[float(i % 2), 1.0] for i in range(30)]
-    found = intervals("nli", {"a": [counts], "b": [counts]}, [("a", "b")], samples=200)["a", "b"]
-    assert (found.estimate, found.low, found.high) == (0, 0, 0)
+    difference = intervals("nli", {"a": [counts], "b": [counts]}, [("a", "b")], samples=200)[
+        "a", "b"
+    ]
+    assert (difference.estimate, difference.low, difference.high) == (0, 0, 0)
 
 
 def _sentence(heads: tuple[int, ...], deprels: tuple[str, ...]) -> TreebankSentence:
@@ -80,9 +82,9 @@ def test_counts_add_up_to_the_score() -> None:
         TaggedSentence(("Ada", "met", "Bo"), ("B-PER", "O", "B-PER")),
         TaggedSentence(("No", "one"), ("O", "O")),
     ]
-    said = [["B-PER", "O", "B-LOC"], ["O", "O"]]
-    assert counts_of(find_task("ner"), names, said) == [[1, 2, 2], [0, 0, 0]]
-    assert counts_of(find_task("pos"), names, said) == [[2, 3], [2, 2]]
+    predicted = [["B-PER", "O", "B-LOC"], ["O", "O"]]
+    assert counts_of(find_task("ner"), names, predicted) == [[1, 2, 2], [0, 0, 0]]
+    assert counts_of(find_task("pos"), names, predicted) == [[2, 3], [2, 2]]
 
     trees = [_sentence((0, 1), ("root", "obj")), _sentence((2, 0), ("nsubj", "root"))]
     parses = [Parse([0, 1], ["root", "nsubj"]), Parse([2, 0], ["nsubj:pass", "root"])]
@@ -109,8 +111,8 @@ def test_counts_of_roles_and_entities() -> None:
 
     first, second, third = (Mention(i, i + 1) for i in range(3))
     document = Document((("a", "b", "c"),), ((first, second, third),))
-    (found,) = counts_of(find_task("coref"), [document], [((first, second),)])
-    assert found[:4] == [1, 1, 1, 2]  # MUC: one link, of one said and two in the key
+    (counts,) = counts_of(find_task("coref"), [document], [((first, second),)])
+    assert counts[:4] == [1, 1, 1, 2]  # MUC: one correct link of one predicted and two gold
 
 
 def _pack(path: Path, files: dict[str, str]) -> None:
@@ -132,8 +134,8 @@ def test_every_tenth_sentence_is_dev(tmp_path: Path) -> None:
     (folder / "test.txt.xz").write_bytes(lzma.compress(b"x NN B-NP\n\n"))
     files = corpus_files("conll2000", tmp_path / "data", tmp_path / "work")
     chunk = find_task("chunk")
-    assert [own.words[0] for own in chunk.read(files.dev)] == ["w9", "w19"]
-    assert [len(chunk.read(own)) for own in files] == [23, 2, 1]
+    assert [sentence.words[0] for sentence in chunk.read(files.dev)] == ["w9", "w19"]
+    assert [len(chunk.read(path)) for path in files] == [23, 2, 1]
     (folder / "train.txt.xz").unlink()
     assert corpus_files("conll2000", tmp_path / "data", tmp_path / "work") == files  # made once
 
@@ -150,7 +152,7 @@ def test_documents_are_split_by_name(tmp_path: Path) -> None:
     }
     _pack(tmp_path / "data/coref_litbank/litbank-coref-conll.tar.xz", texts)
     files = corpus_files("litbank", tmp_path / "data", tmp_path / "work")
-    names = [[own.name for own in read_conll2012(path)] for path in files]
+    names = [[document.name for document in read_conll2012(path)] for path in files]
     assert names[1:] == [["08", "18"], ["09", "19"]]
     assert len(names[0]) == 16
 
@@ -170,19 +172,19 @@ def test_questions_with_an_answer(tmp_path: Path) -> None:
         writer.writerow([f"{name}2", "Why?", review, "ANSWERNOTFOUND", "(12, 26)"])
         return file.getvalue()
 
-    parts = {f"SubjQA/music/splits/{own}.csv": rows(own) for own in ("train", "dev", "test")}
+    parts = {f"SubjQA/music/splits/{part}.csv": rows(part) for part in ("train", "dev", "test")}
     _pack(
         tmp_path / "data/qa_subjqa/subjqa-splits.tar.xz",
         {**parts, "SubjQA/books/splits/test.csv": rows("books")},
     )
     files = corpus_files("subjqa", tmp_path / "data", tmp_path / "work")
-    found = [read_squad(path) for path in files]
-    assert [[own.id for own in questions] for questions in found] == [
+    corpora = [read_squad(path) for path in files]
+    assert [[question.id for question in questions] for questions in corpora] == [
         ["train1"],
         ["dev1"],
         ["test1"],
     ]
-    assert found[0][0].answers[0].text == "loud"
+    assert corpora[0][0].answers[0].text == "loud"
 
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "a", "'", "s", "##s"]
@@ -253,9 +255,9 @@ def test_a_word_is_the_mean_of_its_pieces_whatever_else_is_read(minilm: Path) ->
     model = open_minilm(minilm)
     sentences = [["Unaffable", "a"], ["word"], [], ["a", "."] * 4]
     together = model.layers_of(sentences)
-    assert [own.shape for own in together] == [(3, len(s), 8) for s in sentences]
-    for sentence, own in zip(sentences, together, strict=True):
-        np.testing.assert_allclose(model.layers_of([sentence])[0], own, atol=1e-5)
+    assert [layers.shape for layers in together] == [(3, len(s), 8) for s in sentences]
+    for sentence, layers in zip(sentences, together, strict=True):
+        np.testing.assert_allclose(model.layers_of([sentence])[0], layers, atol=1e-5)
     pieces = model.layers_of([["word"], ["a"]])
     assert not np.allclose(pieces[0], pieces[1])
     states = model._states([[4, 5, 6, 7]])[:, 0].numpy()
@@ -266,9 +268,9 @@ def test_a_word_is_the_mean_of_its_pieces_whatever_else_is_read(minilm: Path) ->
 def test_a_long_sentence_is_read_in_windows_of_whole_words(minilm: Path) -> None:
     model = open_minilm(minilm)
     sentence = ["word"] * 9 + ["Unaffable", "a"]  # windows of 10 pieces: the 10th word comes later
-    (found,) = model.layers_of([sentence])
+    (layers,) = model.layers_of([sentence])
     first, second = model.layers_of([sentence[:9], sentence[9:]])
-    np.testing.assert_allclose(found, np.concatenate([first, second], axis=1), atol=1e-5)
+    np.testing.assert_allclose(layers, np.concatenate([first, second], axis=1), atol=1e-5)
 
 
 def test_the_encoder_gives_what_bert_gave(minilm: Path) -> None:
@@ -290,7 +292,7 @@ def test_the_encoder_gives_what_bert_gave(minilm: Path) -> None:
 
 
 def test_digest_of_another_minilm(minilm: Path, tmp_path: Path) -> None:
-    """What a fit on its layers notes is what results are compared by."""
+    """A fit on its layers records this digest, by which results are compared."""
     from tasks.records import Setup
 
     here = Setup(tmp_path, minilm=minilm).digest("minilm")
@@ -325,7 +327,7 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
 
     data = write_columns(tmp_path / "names.txt", NAMES)
     small = ["words.dim=8", "words.filters=0", "head.hidden=[8]", "fit.least_updates=1"]
-    said: list[str] = []
+    logged: list[str] = []
     scores = []
     for layers in ("mix", "top"):
         session = MiniLmSession(
@@ -335,18 +337,18 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
             minilm=minilm,
             device="cpu",
             cache=tmp_path / "cache",
-            log=said.append,
+            log=logged.append,
         )
         recipe = task_recipe(
             None, [*small, "elmo.model=minilm", f"elmo.layers={layers}", "fit.epochs=2"]
         )
-        found = session.fit(recipe, tmp_path / layers)
+        result = session.fit(recipe, tmp_path / layers)
         examples = session.task.read(data)
-        answers = session.predict(Path(found.best.model), examples)
-        assert session.task.score(examples, answers) == found.best.dev
-        scores.append(found)
+        answers = session.predict(Path(result.best.model), examples)
+        assert session.task.score(examples, answers) == result.best.dev
+        scores.append(result)
     assert (
-        sum(own.startswith("MiniLM's layers") for own in said) == 1
+        sum(line.startswith("MiniLM's layers") for line in logged) == 1
     )  # the second reads the first's
     assert len(list((tmp_path / "cache").iterdir())) == 1
     config = json.loads((Path(scores[0].best.model) / "config.json").read_text())
@@ -360,5 +362,5 @@ def test_a_fit_on_its_layers(minilm: Path, tmp_path: Path) -> None:
 
 
 def test_no_minilm(tmp_path: Path) -> None:
-    with pytest.raises(ElmoxError, match="is no MiniLM: give the model folder"):
+    with pytest.raises(ElmoxError, match="is not MiniLM: give the model folder"):
         open_minilm(tmp_path)

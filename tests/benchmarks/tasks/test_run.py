@@ -39,7 +39,7 @@ def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> No
         for what in ("trial-0", "trial-1", "seed-0", "seed-1")
     ]
     trials = [read_record(setup, Fit("ner", "mix", k)) or {} for k in range(2)]
-    scores = [own["dev"]["f1"] for own in trials]
+    scores = [trial["dev"]["f1"] for trial in trials]
     chosen = scores.index(max(scores))
     seed = read_record(setup, Fit("ner", "mix", chosen, 0, True)) or {}
     assert seed["dev"] == trials[chosen]["dev"]  # the same fit, tested now
@@ -57,9 +57,9 @@ def test_trials_then_seeds_then_the_report(setup: "Setup", tmp_path: Path) -> No
     start = "| named entities | WNUT 2017 | F1"
     (row,) = [line for line in text.splitlines() if line.startswith(start)]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert [cells[place].split()[0] for place in (3, 5)] == [f"{own:.2f}" for own in means]
+    assert [cells[place].split()[0] for place in (3, 5)] == [f"{mean:.2f}" for mean in means]
     assert [cells[place] for place in (4, 8)] == ["not yet run"] * 2  # layer 0
-    gain = stored["mix_less"]["none"]
+    gain = stored["mix_minus"]["none"]
     assert gain["estimate"] == pytest.approx(means[1] - means[0])
     assert gain["low"] <= gain["estimate"] <= gain["high"]
     assert cells[7] == "{estimate:+.2f} [{low:+.2f}, {high:+.2f}]".format(**gain)
@@ -77,16 +77,16 @@ def test_only_what_is_missing_is_done(setup: "Setup") -> None:
         do_all(other, ["none"], num_trials=1, num_seeds=1)
 
 
-def test_what_is_fitted_again_is_measured_again(setup: "Setup") -> None:
+def test_a_repeated_fit_is_measured_again(setup: "Setup") -> None:
     """The chosen trial is seed 0, with what it took; of a record alone it is another fit."""
     from tasks.fits import do_fit
     from tasks.records import Fit
 
     trial, seed = Fit("ner", "none", 0), Fit("ner", "none", 0, tested=True)
-    do_fit(trial, replace(setup, beside=7))
-    assert do_fit(seed, setup)["beside"] == 7
+    do_fit(trial, replace(setup, parallel_fits=7))
+    assert do_fit(seed, setup)["parallel_fits"] == 7
     shutil.rmtree(trial.folder(setup.work))
-    assert do_fit(seed, setup)["beside"] == 1
+    assert do_fit(seed, setup)["parallel_fits"] == 1
 
 
 def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
@@ -95,8 +95,8 @@ def test_seeds_ahead_of_the_choice(setup: "Setup") -> None:
     from tasks.records import Fit, pending, recipe_values
 
     def names(num_trials: int | None = 2) -> list[str]:
-        found = pending(setup, ["ner"], ["none"], num_trials=num_trials, num_seeds=3, ahead=True)
-        return [f"{fit.name}, trial {fit.trial}" for fit in found]
+        fits = pending(setup, ["ner"], ["none"], num_trials=num_trials, num_seeds=3, ahead=True)
+        return [f"{fit.name}, trial {fit.trial}" for fit in fits]
 
     def note(fit: Fit, score: float) -> None:
         path = fit.path(setup.work)
@@ -190,13 +190,13 @@ def test_the_report_shows_what_the_seeds_are_of(setup: "Setup", tmp_path: Path) 
     record |= {"trial": 1, "dev": {**record["dev"], record["metric"]: 100.0}}
     files, other = (tmp_path / "results.md", tmp_path / "tasks.json"), Fit("ner", "none", 1)
     other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(ElmoxError, match="trial 1 of ner was of other settings"):
+    with pytest.raises(ElmoxError, match="trial 1 of ner had other settings"):
         write_report(setup.work, *files)
     record["settings"] = TASKS["ner"].trials[1]
     other.path(setup.work).write_text(json.dumps(record), encoding="utf-8")
     write_report(setup.work, *files)
     stored = json.loads((tmp_path / "tasks.json").read_text("utf-8"))["tasks"]["ner"]["columns"]
-    assert [own["trial"] for own in stored["none"]["seeds"]] == [0]
+    assert [record["trial"] for record in stored["none"]["seeds"]] == [0]
     assert stored["none"]["mean"] is not None
     text = (tmp_path / "results.md").read_text("utf-8")
     assert "| 100.00 |" in text
@@ -211,8 +211,8 @@ def test_a_task_that_is_not_better_settles_it(gains: list[float | None], held: s
     from tasks.report import _all_better
 
     def compared(gain: float | None) -> Any:
-        own = None if gain is None else Interval(gain, gain - 0.5, gain + 0.5)
-        return SimpleNamespace(differences={} if own is None else {"none": own})
+        interval = None if gain is None else Interval(gain, gain - 0.5, gain + 0.5)
+        return SimpleNamespace(differences={} if interval is None else {"none": interval})
 
     assert _all_better([compared(gain) for gain in gains], "none", "ELMo is better")[-1] == held
 
@@ -227,10 +227,10 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [(["mix"], "nowhere does not exist"), (["none", "original"], "needs its biLM: --original")],
 )
-def test_a_model_that_is_not_there(columns: list[str], told: str, setup: "Setup") -> None:
+def test_a_model_that_is_not_there(columns: list[str], message: str, setup: "Setup") -> None:
     script = [
         sys.executable,
         str(BENCHMARKS / "tasks" / "run.py"),
@@ -242,11 +242,11 @@ def test_a_model_that_is_not_there(columns: list[str], told: str, setup: "Setup"
     script += [*columns, f"--work={setup.work}", f"--data={setup.data}", "--elmo=nowhere"]
     done = subprocess.run(script, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert not setup.work.exists()  # nothing has been begun
 
 
-def test_a_killed_run_leaves_nobody_behind_and_goes_on(
+def test_a_killed_run_leaves_no_process_and_continues(
     setup: "Setup", capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tasks.fits import do_fit
@@ -273,7 +273,7 @@ def test_a_killed_run_leaves_nobody_behind_and_goes_on(
 
 @dataclass(frozen=True)
 class Sleep:
-    """A job that notes its name, waits, and ends as it is told."""
+    """A job that notes its name, waits, and ends with a given code."""
 
     name: str
     notes: Path
@@ -296,7 +296,7 @@ def run_sleeps(jobs: list[Sleep], setup: "Setup", most: int = 1, seconds: float 
 
     def find() -> list[Sleep]:
         seen = notes.read_text().split() if notes.exists() else []
-        return [own for own in jobs if own.name not in seen]
+        return [job for job in jobs if job.name not in seen]
 
     notes = jobs[0].notes
     return run_jobs(find, setup, most=most, seconds=seconds, threads=1)
@@ -309,7 +309,7 @@ def test_jobs_begin_in_their_order(setup: "Setup", tmp_path: Path) -> None:
     assert notes.read_text().split() == ["b", "c", "a"]
 
 
-def test_what_takes_longest_comes_first(tmp_path: Path) -> None:
+def test_the_longest_job_comes_first(tmp_path: Path) -> None:
     from tasks.jobs import FitJob, StudyJob, in_order
     from tasks.records import Fit, Setup
 
@@ -321,7 +321,7 @@ def test_what_takes_longest_comes_first(tmp_path: Path) -> None:
     expected += ["srl-layer0-seed-1", "pos-mix-trial-0", "ner-mix-trial-0"]
 
     def names() -> list[str]:
-        return [own.name for own in in_order(fits, studies, Setup(tmp_path))]
+        return [job.name for job in in_order(fits, studies, Setup(tmp_path))]
 
     assert names() == [*expected, "nli-mix-seed-0"]  # its trial was fitted elsewhere
     (fits[3].fit.folder(tmp_path) / "seed-0").mkdir(parents=True)
@@ -335,27 +335,27 @@ def test_studies_wait_for_what_the_table_fits_too(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     fits = [FitJob(Fit("srl", "none", 1)), FitJob(Fit("pos", "mix", 0))]
     studies = StudyJob("srl", "layers", 3).pending(setup)
-    names = {own.name for own in in_order(fits, studies, setup)}
+    names = {job.name for job in in_order(fits, studies, setup)}
     assert (len(studies), len(names)) == (5, 2 + 4)
     assert "srl-study-layers-0" not in names  # without ELMo
-    assert {own.name for own in in_order(fits[1:], studies, setup)} >= {"srl-study-layers-0"}
+    assert {job.name for job in in_order(fits[1:], studies, setup)} >= {"srl-study-layers-0"}
 
 
-def test_what_is_the_same_in_two_studies_is_fitted_once(tmp_path: Path) -> None:
+def test_a_fit_shared_by_two_studies_is_made_once(tmp_path: Path) -> None:
     from tasks.jobs import StudyJob, in_order
     from tasks.records import Setup
 
     setup = Setup(tmp_path)
     studies = [
         job
-        for own in ("layers", "place", "samples")
-        for job in StudyJob("pos", own, 1).pending(setup)
+        for study in ("layers", "place", "samples")
+        for job in StudyJob("pos", study, 1).pending(setup)
     ]
     assert len(studies) == 16
     # The recipe as it is: a mix with lambda 0.001, at the input, of all data.
     same = ["pos-study-place-0", "pos-study-samples-7", "pos-study-samples-6"]
-    kept = [own.name for own in studies if own.name not in same]
-    assert sorted(own.name for own in in_order([], studies, setup)) == sorted(kept)
+    kept = [job.name for job in studies if job.name not in same]
+    assert sorted(job.name for job in in_order([], studies, setup)) == sorted(kept)
     first, second = StudyJob("pos", "layers", 1), StudyJob("pos", "place", 1)
     other = StudyJob("srl", "place", 1)
     assert in_order([], [first, second, other], setup) == [first, other]  # the second waits
@@ -376,7 +376,7 @@ def test_when_the_time_is_over(setup: "Setup", tmp_path: Path) -> None:
     jobs = [Sleep(name, notes, 60) for name in "abc"]
     began = time.monotonic()
     assert run_sleeps(jobs, setup, most=2, seconds=1)
-    assert time.monotonic() - began < 30  # nobody waits for a job of a minute
+    assert time.monotonic() - began < 30  # the jobs take a minute and are ended
 
 
 def test_recipes_are_among_what_is_tried() -> None:
@@ -387,22 +387,22 @@ def test_recipes_are_among_what_is_tried() -> None:
     shipped = {path.stem for path in RECIPES.glob("*.toml")}
     assert shipped == {*TASKS, "classify"}  # which has no corpus of its own
     for task in TASKS.values():
-        own = task_recipe(RECIPES / f"{task.name}.toml")
+        recipe = task_recipe(RECIPES / f"{task.name}.toml")
         mix, none = (
-            [recipe_for(task, COLUMNS[name], t, 0, elmo=own.elmo.model) for t in task.trials]
+            [recipe_for(task, COLUMNS[name], t, 0, elmo=recipe.elmo.model) for t in task.trials]
             for name in ("mix", "none")
         )
-        assert own in mix
-        told = {(r.fit.lr, r.words.dropout, r.head["dropout"]) for r in none}
-        assert len(told) == len(mix)  # as many different trials without ELMo
+        assert recipe in mix
+        settings = {(r.fit.lr, r.words.dropout, r.head["dropout"]) for r in none}
+        assert len(settings) == len(mix)  # as many different trials without ELMo
         assert 2 <= task.tried <= len(task.trials)
 
 
-def test_what_is_not_there(setup: "Setup", tmp_path: Path) -> None:
+def test_missing_data(setup: "Setup", tmp_path: Path) -> None:
     from tasks.fits import do_fit
     from tasks.records import Fit
 
-    with pytest.raises(ElmoxError, match="is no folder: say with --data"):
+    with pytest.raises(ElmoxError, match="is not a folder: give the folder of"):
         do_fit(Fit("ner", "none", 0), replace(setup, data=tmp_path / "nowhere"))
     with pytest.raises(ElmoxError, match=r"train\.txt\.xz does not exist"):
         do_fit(Fit("chunk", "none", 0), setup)
@@ -422,7 +422,7 @@ def test_the_corpora_are_read(tmp_path: Path) -> None:
     }
     for (task, corpus), expected in sizes.items():
         files = corpus_files(corpus, CORPORA, tmp_path)
-        assert tuple(len(find_task(task).read(own)) for own in files) == expected
+        assert tuple(len(find_task(task).read(path)) for path in files) == expected
 
 
 @pytest.mark.parametrize(

@@ -37,18 +37,18 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     setup = Setup(work, data=data, elmo=str(tiny), device="cpu", changes=CHANGES)
     for variant in variants_of("layers")[1:]:
         do_variant(setup, "pos", "layers", variant, 1)
-    small = [f"--set={own}" for own in CHANGES]
+    small = [f"--set={change}" for change in CHANGES]
     run = ["run", "--tasks", "pos", "--columns", "none", "--studies", "layers", "--trials", 1,
            "--seeds", 1, "--jobs", 2, "--device", "cpu", f"--work={work}", "--data", data,
            "--elmo", tiny, *small]  # fmt: skip
-    said = call(tmp_path, *run)
-    assert "pos-study-layers" in said
+    output = call(tmp_path, *run)
+    assert "pos-study-layers" in output
     table = work / "ablations" / "pos" / "layers.json"
     rows = json.loads(table.read_text())["rows"]
-    assert [own["variant"]["name"] for own in rows][:2] == ["no ELMo", "layer 0"]
+    assert [row["variant"]["name"] for row in rows][:2] == ["no ELMo", "layer 0"]
     fitted = json.loads((work / "results/pos/none/trial-0.json").read_text())
-    own = rows[0]["results"]["seeds"][0]  # the table's fit, not one more
-    assert (own["dev"], own["seconds"]) == (fitted["dev"], fitted["seconds"])
+    fit = rows[0]["results"]["seeds"][0]  # the table's fit, not one more
+    assert (fit["dev"], fit["seconds"]) == (fitted["dev"], fitted["seconds"])
     before = table.stat().st_mtime_ns
     assert call(tmp_path, *run) == ""  # nothing is left to do
     assert table.stat().st_mtime_ns == before
@@ -65,14 +65,14 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
     shown += "--seeds 1 --jobs 2 --device cpu --work=work --data data --elmo"
     page = files[0].read_text("utf-8")
     assert f"- command: `{shown}" in page
-    assert shown in " ".join(page.split("## With ELMo")[1].split("## ")[0].split())
+    assert shown in " ".join(page.split("## With and without ELMo")[1].split("## ")[0].split())
 
     job = StudyJob("pos", "layers", 1)
     assert job.pending(setup) == []
     more, place = replace(job, num_seeds=2), replace(job, study="place")
     # ELMo at the input is what the mix of all layers was.
-    for own, missing in ((more, range(5)), (place, (1, 2))):
-        assert own.pending(setup) == [replace(own, variant=k) for k in missing]
+    for fit, missing in ((more, range(5)), (place, (1, 2))):
+        assert fit.pending(setup) == [replace(fit, variant=k) for k in missing]
     table.unlink()
     assert job.pending(setup) == [job]  # all variants are there, and not fitted again
     do_study(setup, "pos", "layers", 1)
@@ -84,7 +84,7 @@ def test_a_study_is_made_once(tiny: Path, tmp_path: Path) -> None:
         job.pending(replace(setup, changes=(*CHANGES, "fit.lr=0.1")))
 
 
-def test_what_a_study_shares_with_the_table_is_waited_for(tiny: Path, tmp_path: Path) -> None:
+def test_a_study_waits_for_fits_that_it_shares_with_the_table(tiny: Path, tmp_path: Path) -> None:
     """Two processes would fit in one folder: a variant's, or the study's when it reads them all."""
     from tasks.jobs import FitJob, StudyJob, in_order
     from tasks.records import Fit, Setup
@@ -110,9 +110,9 @@ def test_shares_that_are_left_out_are_not_waited_for(tiny: Path, tmp_path: Path)
         tmp_path / "work", data=tmp_path / "data", elmo=str(tiny), device="cpu", changes=CHANGES
     )
     job = StudyJob("pos", "samples", 1)
-    for own in job.pending(setup):
-        assert own.variant is not None
-        do_variant(setup, "pos", "samples", variants_of("samples")[own.variant], 1)
+    for variant_job in job.pending(setup):
+        assert variant_job.variant is not None
+        do_variant(setup, "pos", "samples", variants_of("samples")[variant_job.variant], 1)
     assert job.pending(setup) == [job]
     do_study(setup, "pos", "samples", 1)
     assert job.pending(setup) == []

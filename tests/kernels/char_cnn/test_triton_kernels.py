@@ -40,7 +40,7 @@ DTYPES = [torch.float32, *LOW]
 
 @pytest.fixture(autouse=True, scope="module")
 def exact_reference() -> Iterator[None]:
-    """cuDNN rounds float32 numbers before it multiplies them, unless it is told not to."""
+    """cuDNN rounds float32 numbers before it multiplies them, by default."""
     allowed = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     yield
@@ -48,11 +48,11 @@ def exact_reference() -> Iterator[None]:
 
 
 def check(
-    found: Tensor, expected: Tensor, dtype: torch.dtype, what: str, least: float = 1e-3
+    actual: Tensor, expected: Tensor, dtype: torch.dtype, what: str, least: float = 1e-3
 ) -> None:
     """Against the size of what is expected, but at least against a given one."""
     scale = max(float(expected.detach().norm()), least)
-    error = float((found.detach().to(expected.dtype) - expected.detach()).norm()) / scale
+    error = float((actual.detach().to(expected.dtype) - expected.detach()).norm()) / scale
     assert error < TOLERANCE[dtype], f"{what}: {error}"
 
 
@@ -91,18 +91,18 @@ def compare(config: CharCnnConfig, spelling: Spelling, dtype: torch.dtype, trimm
     parameters = dict(char_cnn.named_parameters())
     gradients = torch.autograd.grad(expected, list(parameters.values()), upstream.float())
     with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
-        found = kernels(char_cnn, ids, lengths if trimmed else None)
-    assert found.dtype == dtype
-    check(found, expected, dtype, "forward")
-    ours = torch.autograd.grad(found, list(parameters.values()), upstream)
+        actual = kernels(char_cnn, ids, lengths if trimmed else None)
+    assert actual.dtype == dtype
+    check(actual, expected, dtype, "forward")
+    ours = torch.autograd.grad(actual, list(parameters.values()), upstream)
     for name, mine, theirs in zip(parameters, ours, gradients, strict=True):
         check(mine, theirs, dtype, name, least=0.1)  # sums of numbers of about 1, which may cancel
     with torch.no_grad():
         again = kernels(char_cnn.to(dtype), ids, lengths)
     if DEVICE == "cuda":
-        assert torch.equal(again, found.detach())
+        assert torch.equal(again, actual.detach())
     else:  # the interpreter's products are NumPy's, whose last bits may depend on alignment
-        torch.testing.assert_close(again, found.detach(), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(again, actual.detach(), rtol=1e-6, atol=1e-6)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -166,11 +166,11 @@ def test_nan_is_not_hidden() -> None:
     ids, lengths = spelled(spell_bytes(["abc", "b"], 12))
     with torch.no_grad():
         char_cnn.embedding.weight[ord("a") + 1] = np.nan
-        found = kernels(char_cnn, ids, lengths)
-    assert found.isnan().tolist() == [[True] * 4, [False] * 4]
+        vectors = kernels(char_cnn, ids, lengths)
+    assert vectors.isnan().tolist() == [[True] * 4, [False] * 4]
 
 
-def test_what_does_not_fit() -> None:
+def test_unsupported_sizes() -> None:
     fits = char_cnn_triton.fits
     assert not fits(CharCnnConfig(max_characters=256), torch.bfloat16)
     assert not fits(CharCnnConfig(embedding_dim=1000), torch.bfloat16)
@@ -194,11 +194,11 @@ def test_highway(dtype: torch.dtype, num_words: int, dim: int) -> None:
     expected = torch.lerp(x, torch.relu(transformed), gate)
     gradients = torch.autograd.grad(expected, leaves, upstream.float())
     with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
-        found = highway_triton.highway(*leaves)
-    assert found.dtype == dtype
-    check(found, expected, dtype, "forward")
+        actual = highway_triton.highway(*leaves)
+    assert actual.dtype == dtype
+    check(actual, expected, dtype, "forward")
     names = ("x", "carry", "carry bias", "transform", "transform bias")
-    ours = torch.autograd.grad(found, leaves, upstream)
+    ours = torch.autograd.grad(actual, leaves, upstream)
     for name, mine, theirs in zip(names, ours, gradients, strict=True):
         check(mine, theirs, dtype, name)
     with torch.no_grad():

@@ -51,9 +51,9 @@ class Problem(NamedTuple):
         tags = self.tags
         if precision == torch.float64:  # torch looks up the padding's too
             tags = tags.where(self.mask, 0)
-        found = dispatch.losses(scores, tags, self.mask, *transitions)
-        gradients = torch.autograd.grad(found, leaves, gradient.to(precision))
-        return [found.detach(), *gradients]
+        losses = dispatch.losses(scores, tags, self.mask, *transitions)
+        gradients = torch.autograd.grad(losses, leaves, gradient.to(precision))
+        return [losses.detach(), *gradients]
 
     def transitions(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.starts, self.ends, self.pairs
@@ -66,46 +66,46 @@ def problem(seed: int, lengths: list[int], num_tags: int, share: float, scale: f
     tags = rng.integers(num_tags, size=mask.shape)
     starts, ends = rng.random((2, num_tags)) < share
     pairs = rng.random((num_tags, num_tags)) < share
-    for own, length in zip(tags, lengths, strict=True):
-        starts[own[0]] = ends[own[length - 1]] = True
-        pairs[own[: length - 1], own[1:length]] = True
+    for sequence, length in zip(tags, lengths, strict=True):
+        starts[sequence[0]] = ends[sequence[length - 1]] = True
+        pairs[sequence[: length - 1], sequence[1:length]] = True
     shapes = ((*mask.shape, num_tags), starts.shape, ends.shape, pairs.shape)
     scores, *learned = (scale * rng.normal(size=shape) for shape in shapes)
     scores[~mask], tags[~mask] = np.nan, -100
     transitions = (
-        np.where(may, own, DISALLOWED)
-        for may, own in zip((starts, ends, pairs), learned, strict=True)
+        np.where(may, weights, DISALLOWED)
+        for may, weights in zip((starts, ends, pairs), learned, strict=True)
     )
-    floats = [torch.from_numpy(own).float().to(DEVICE) for own in (scores, *transitions)]
+    floats = [torch.from_numpy(values).float().to(DEVICE) for values in (scores, *transitions)]
     return Problem(
         floats[0], torch.from_numpy(tags).to(DEVICE), torch.from_numpy(mask).to(DEVICE), *floats[1:]
     )
 
 
 def factors(count: int) -> Tensor:
-    """What the gradients of losses may be: positive, negative, none."""
+    """Gradients of losses: positive, negative and 0."""
     return (torch.arange(count, device=DEVICE) % 4 - 1) / 3
 
 
 def assert_agree(given: Problem) -> None:
     gradient = factors(len(given.scores))
-    found = given.losses(gradient, torch.float32)
+    actual = given.losses(gradient, torch.float32)
     expected = given.losses(gradient, torch.float64)
-    assert len(found) == len(expected) == 5
+    assert len(actual) == len(expected) == 5
     largest_sum = given.scores.shape[1] * float(given.scores.nan_to_num().abs().max())
     bound = TOLERANCE * max(10.0, largest_sum)
-    for own, other in zip(found, expected, strict=True):
-        assert own.dtype == torch.float32
+    for result, other in zip(actual, expected, strict=True):
+        assert result.dtype == torch.float32
         largest = max(1.0, float(other.abs().max()))
-        torch.testing.assert_close(own.double(), other, rtol=0, atol=bound * largest)
-    assert not found[1][~given.mask].any()
+        torch.testing.assert_close(result.double(), other, rtol=0, atol=bound * largest)
+    assert not actual[1][~given.mask].any()
 
 
 def assert_same_paths(given: Problem) -> None:
     """Bit by bit: the kernel adds and compares the very same numbers."""
     arguments = (given.scores, given.mask, *given.transitions())
-    found, expected = dispatch.best_paths(*arguments), plain_best_paths(*arguments)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    actual, expected = dispatch.best_paths(*arguments), plain_best_paths(*arguments)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("share", [0.2, 1.0])
@@ -139,7 +139,7 @@ def test_more_words_than_are_counted_at_once() -> None:
 
 
 @pytest.mark.parametrize("num_tags", NUM_TAGS)
-def test_of_equally_good_tags_the_first(num_tags: int) -> None:
+def test_the_first_of_equally_good_tags(num_tags: int) -> None:
     given = problem(2, LENGTHS, num_tags, 0.5, scale=0.7)
     assert_same_paths(given._replace(scores=given.scores.round(), pairs=given.pairs.round()))
     zeros = given.scores * 0
@@ -162,8 +162,8 @@ def test_tags_that_cannot_be_reached() -> None:
 def test_no_sequence_is_allowed() -> None:
     given = problem(3, LENGTHS, 5, 1.0, scale=2.0)
     given.ends[:] = DISALLOWED
-    found = given.losses(factors(len(LENGTHS)), torch.float32)
-    assert all(bool(t.isfinite().all()) for t in found)
+    results = given.losses(factors(len(LENGTHS)), torch.float32)
+    assert all(bool(t.isfinite().all()) for t in results)
     assert_same_paths(given)
 
 
@@ -173,8 +173,8 @@ def test_any_layout() -> None:
     assert not strange.scores.is_contiguous()
     assert not strange.mask.is_contiguous()
     gradient = factors(1).expand(len(LENGTHS))
-    found, expected = (own.losses(gradient, torch.float32) for own in (strange, given))
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    actual, expected = (variant.losses(gradient, torch.float32) for variant in (strange, given))
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
     assert_same_paths(strange)
 
 
@@ -205,22 +205,22 @@ def test_a_field_that_learns(precision: torch.dtype) -> None:
     field = Crf(6, *allowed).to(DEVICE)
     with torch.no_grad():
         learned = zip(field.parameters(), given.transitions(), allowed, strict=True)
-        for parameter, own, may in learned:
-            parameter.copy_(own.where(may, 3.0))
+        for parameter, values, may in learned:
+            parameter.copy_(values.where(may, 3.0))
     with torch.autocast(DEVICE, torch.bfloat16):
         loss = field(scores.requires_grad_(), given.tags, given.mask)
         decoded = field.decode(scores, given.mask)
     assert "_Losses" in str(loss.grad_fn.next_functions)
-    found = torch.autograd.grad(loss, [scores, *field.parameters()])
+    gradients = torch.autograd.grad(loss, [scores, *field.parameters()])
     precise = field.double()
     exact = scores.detach().double().requires_grad_()
     expected = precise(exact, given.tags, given.mask)
     assert "_Losses" not in str(expected.grad_fn.next_functions)
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
     others = torch.autograd.grad(expected, [exact, *precise.parameters()])
-    for own, other in zip(found, others, strict=True):
-        bound = 1e-5 if own.dtype == torch.float32 else 2**-7
-        torch.testing.assert_close(own.double(), other, rtol=bound, atol=1e-5)
+    for values, other in zip(gradients, others, strict=True):
+        bound = 1e-5 if values.dtype == torch.float32 else 2**-7
+        torch.testing.assert_close(values.double(), other, rtol=bound, atol=1e-5)
     assert decoded == precise.decode(exact, given.mask)
 
 

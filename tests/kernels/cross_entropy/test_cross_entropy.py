@@ -104,9 +104,11 @@ def with_gradients(loss: Loss, *inputs: Tensor) -> list[Tensor]:
 
 def assert_agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
     assert len(ours) == len(theirs) == 4
-    for own, expected in zip(ours, theirs, strict=True):
+    for actual, expected in zip(ours, theirs, strict=True):
         scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
-        torch.testing.assert_close(own.double(), expected.double(), rtol=0, atol=tolerance * scale)
+        torch.testing.assert_close(
+            actual.double(), expected.double(), rtol=0, atol=tolerance * scale
+        )
 
 
 problems = st.builds(
@@ -208,11 +210,11 @@ def test_lower_precision(plain: Callable[[Problem], Loss], precision: torch.dtyp
     given = problem(300, 403, 32, 101)  # odd numbers: 16-bit products have them rounded up
     inputs = (given.hidden.to(precision), given.weight.float(), given.bias.float())
     ours = our_full(given, 64) if plain is plain_full else our_sampled(given, 64)
-    found = with_gradients(ours, *inputs)
-    assert [tensor.dtype for tensor in found] == [torch.float32, precision, *[torch.float32] * 2]
+    actual = with_gradients(ours, *inputs)
+    assert [tensor.dtype for tensor in actual] == [torch.float32, precision, *[torch.float32] * 2]
     rounded = [tensor.to(precision).double() for tensor in inputs[:2]]
     assert_agree(
-        found, with_gradients(plain(given), *rounded, inputs[2].double()), TOLERANCE[precision]
+        actual, with_gradients(plain(given), *rounded, inputs[2].double()), TOLERANCE[precision]
     )
 
 
@@ -343,7 +345,7 @@ def test_on_a_gpu_without_waiting_for_it(
     with_gradients(ours, *moved)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = with_gradients(ours, *moved)
+        actual = with_gradients(ours, *moved)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert_agree([tensor.cpu() for tensor in found], expected, TOLERANCE[precision])
+    assert_agree([tensor.cpu() for tensor in actual], expected, TOLERANCE[precision])

@@ -74,7 +74,7 @@ def problem(
         [torch.randperm(num_rows, generator=rng)[:num_candidates] for _ in range(num_directions)]
     )
     log_expected = -normal(num_directions, num_rows).abs()
-    found = (
+    tensors = (
         normal(num_directions, num_positions, dim) * 3 / dim**0.5,
         normal(num_rows, dim),
         normal(num_rows),
@@ -83,7 +83,7 @@ def problem(
         log_expected.gather(1, targets),
         log_expected.gather(1, candidates),
     )
-    return Problem(*(tensor.to(DEVICE) for tensor in found))
+    return Problem(*(tensor.to(DEVICE) for tensor in tensors))
 
 
 def with_gradients(loss: Loss, *inputs: Tensor) -> list[Tensor]:
@@ -96,9 +96,11 @@ def with_gradients(loss: Loss, *inputs: Tensor) -> list[Tensor]:
 
 def assert_agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
     assert len(ours) == len(theirs) == 4
-    for own, expected in zip(ours, theirs, strict=True):
+    for actual, expected in zip(ours, theirs, strict=True):
         scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
-        torch.testing.assert_close(own.double(), expected.double(), rtol=0, atol=tolerance * scale)
+        torch.testing.assert_close(
+            actual.double(), expected.double(), rtol=0, atol=tolerance * scale
+        )
 
 
 def _multiply_bfloat16(patch: pytest.MonkeyPatch) -> None:
@@ -142,10 +144,10 @@ problems = st.builds(
 def test_losses_and_gradients(given: Problem, chunk: int | None, is_full: bool) -> None:
     loss = given.full(chunk) if is_full else given.sampled(chunk)
     for precision in TOLERANCE:
-        found = with_gradients(loss, *given.inputs(precision))
-        assert [t.dtype for t in found] == [torch.float32, precision, *[torch.float32] * 2]
+        actual = with_gradients(loss, *given.inputs(precision))
+        assert [t.dtype for t in actual] == [torch.float32, precision, *[torch.float32] * 2]
         expected = with_gradients(loss, *given.rounded(precision))
-        assert_agree(found, expected, TOLERANCE[precision])
+        assert_agree(actual, expected, TOLERANCE[precision])
 
 
 @pytest.mark.parametrize("width", [64, 80] if DEVICE == "cuda" else [80])
@@ -154,9 +156,9 @@ def test_the_tiles_that_are_used(width: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(kernels, "TILES", USED)
     size, num_directions = (4, 2) if DEVICE == "cuda" else (1, 1)
     given = problem(139 * size, 290 * size, width, 267 * size, num_directions)
-    found = with_gradients(given.sampled(), *given.inputs(torch.bfloat16))
+    actual = with_gradients(given.sampled(), *given.inputs(torch.bfloat16))
     assert_agree(
-        found,
+        actual,
         with_gradients(given.sampled(), *given.rounded(torch.bfloat16)),
         TOLERANCE[torch.bfloat16],
     )
@@ -168,40 +170,40 @@ def test_directions_may_share_candidates(shared: int) -> None:
     given = problem(6, 25, 8, 10)
     first, other = torch.arange(10), torch.arange(10 - shared, 20 - shared).flip(0)
     given = given._replace(candidates=torch.stack([first, other]).to(DEVICE))
-    found = with_gradients(given.sampled(), *given.inputs(torch.float32))
+    actual = with_gradients(given.sampled(), *given.inputs(torch.float32))
     expected = with_gradients(given.sampled(), *given[:3])
-    assert_agree(found, expected, TOLERANCE[torch.float32])
+    assert_agree(actual, expected, TOLERANCE[torch.float32])
     each = []
     for direction in range(2):
-        own = Problem(
+        shuffled = Problem(
             given.hidden[direction, None],
             *given[1:3],
             *(tensor[direction, None] for tensor in given[3:]),
         )
-        each.append(with_gradients(own.sampled(), *own.inputs(torch.float32)))
+        each.append(with_gradients(shuffled.sampled(), *shuffled.inputs(torch.float32)))
     for place in (0, 2, 3):  # the loss, and the gradients of what is shared
         total = each[0][place] + each[1][place]
-        torch.testing.assert_close(found[place], total, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(actual[place], total, rtol=1e-5, atol=1e-5)
     # A GPU's product of two directions may sum in another order than that of one.
     both = torch.cat([each[0][1], each[1][1]])
-    torch.testing.assert_close(found[1], both, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(actual[1], both, rtol=1e-5, atol=1e-5)
 
 
 def test_places_may_be_of_32_bits() -> None:
     given = problem(6, 25, 8, 10)
     short = given._replace(targets=given.targets.int(), candidates=given.candidates.int())
-    found = with_gradients(short.sampled(), *given.inputs(torch.float32))
+    actual = with_gradients(short.sampled(), *given.inputs(torch.float32))
     expected = with_gradients(given.sampled(), *given.inputs(torch.float32))
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
 
 
 def test_any_layout() -> None:
     given = problem(6, 25, 8, 10)
     strange = Problem(*(t.transpose(0, -1).contiguous().transpose(0, -1) for t in given))
     assert not strange.hidden.is_contiguous()
-    found = with_gradients(strange.sampled(), *strange.inputs(torch.float32))
+    actual = with_gradients(strange.sampled(), *strange.inputs(torch.float32))
     expected = with_gradients(given.sampled(), *given.inputs(torch.float32))
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
 
 
 def test_no_target_is_a_candidate_or_every_one_is() -> None:
@@ -210,8 +212,8 @@ def test_no_target_is_a_candidate_or_every_one_is() -> None:
     others = torch.tensor(sorted(set(range(40)) - set(candidates.tolist())), device=DEVICE)
     for some in (candidates, others):
         loss = given._replace(targets=some[:10].repeat(3)[None]).sampled()
-        found = with_gradients(loss, *given.inputs(torch.float32))
-        assert_agree(found, with_gradients(loss, *given[:3]), TOLERANCE[torch.float32])
+        actual = with_gradients(loss, *given.inputs(torch.float32))
+        assert_agree(actual, with_gradients(loss, *given[:3]), TOLERANCE[torch.float32])
 
 
 def test_ordinary_positions_are_not_done_again() -> None:
@@ -219,16 +221,16 @@ def test_ordinary_positions_are_not_done_again() -> None:
     given = problem(20, 30, 8, 30, num_directions=1)
     hidden, weight, bias = given.inputs(torch.float32)
     words, rivals = Words(weight, bias, given.targets, None, None), Rivals(weight[None], bias[None])
-    found = kernels.score_targets(hidden, words)
-    errors, scaled = kernels.exponentiate(hidden, words, rivals, found, slice(0, 20), True)
-    scores, target = (hidden @ weight.T + bias)[0], given.targets[0, :, None]
-    expected = (scores - scores.gather(1, target)).exp().scatter_(1, target, 0.0)
+    scores = kernels.score_targets(hidden, words)
+    errors, scaled = kernels.exponentiate(hidden, words, rivals, scores, slice(0, 20), True)
+    logits, target = (hidden @ weight.T + bias)[0], given.targets[0, :, None]
+    expected = (logits - logits.gather(1, target)).exp().scatter_(1, target, 0.0)
     assert expected.max() > 1
     scales = 1 / (1 + expected.sum(1))
     torch.testing.assert_close(errors[0], expected, rtol=1e-4, atol=0)
-    torch.testing.assert_close(found.scales[0], scales, rtol=1e-4, atol=0)
+    torch.testing.assert_close(scores.scales[0], scales, rtol=1e-4, atol=0)
     torch.testing.assert_close(scaled[0, :, :8], hidden[0] * scales[:, None], rtol=1e-4, atol=0)
-    assert torch.equal(scaled[..., 8], found.scales)
+    assert torch.equal(scaled[..., 8], scores.scales)
     assert not scaled[..., 9:].any()
 
 
@@ -251,9 +253,9 @@ def test_huge_scores_of_either_direction() -> None:
     given = problem(4, 12, 8, 7)
     given = given._replace(hidden=given.hidden * 60)
     for precision in TOLERANCE:
-        found = with_gradients(given.sampled(), *given.inputs(precision))
+        actual = with_gradients(given.sampled(), *given.inputs(precision))
         expected = with_gradients(given.sampled(), *given.rounded(precision))
-        assert_agree(found, expected, TOLERANCE[precision])
+        assert_agree(actual, expected, TOLERANCE[precision])
 
 
 def test_a_likely_target_keeps_its_small_gradient() -> None:

@@ -40,15 +40,15 @@ def bits(num_rows: int, num_places: int, key: int, first_row: int = 0) -> Tensor
 
 
 def correlation_in_sigmas(a: Tensor, b: Tensor) -> float:
-    """Of two tensors of fair coins."""
+    """Return the correlation of two tensors of fair coins, in standard deviations."""
     return float((a == b).double().sub(0.5).sum().abs() / (0.5 * math.sqrt(a.numel())))
 
 
 def chi_square_in_sigmas(coins: Tensor) -> float:
     """Eight coins in a row are a byte, and all 256 bytes are equally likely."""
-    found = np.bincount(np.packbits(coins.numpy().reshape(-1)), minlength=256)
+    counts = np.bincount(np.packbits(coins.numpy().reshape(-1)), minlength=256)
     expected = coins.numel() / 8 / 256
-    return float((((found - expected) ** 2 / expected).sum() - 255) / math.sqrt(2 * 255))
+    return float((((counts - expected) ** 2 / expected).sum() - 255) / math.sqrt(2 * 255))
 
 
 @settings(max_examples=30, deadline=None)
@@ -145,10 +145,10 @@ def test_values_and_gradients(dtype: torch.dtype) -> None:
     expected = x.detach().double() * mask / 0.8
     torch.testing.assert_close(dropped.detach().double(), expected, rtol=tolerance, atol=0)
     gradient = torch.randn_like(dropped)
-    (found,) = torch.autograd.grad(dropped, x, gradient)
-    assert found.dtype == dtype
+    (actual,) = torch.autograd.grad(dropped, x, gradient)
+    assert actual.dtype == dtype
     expected = gradient.double() * mask / 0.8
-    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=0)
+    torch.testing.assert_close(actual.double(), expected, rtol=tolerance, atol=0)
 
 
 def test_gradients_are_finite_differences() -> None:

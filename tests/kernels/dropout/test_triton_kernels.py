@@ -46,11 +46,11 @@ def test_values_and_gradients(
     x, gradient = (random(shape, dtype, seed) for seed in (1, 2))
     x.requires_grad_()
     dropped = keyed_dropout(x, p, key, rows, row_dim)
-    (found,) = torch.autograd.grad(dropped, x, gradient)
-    for own, before in ((dropped.detach(), x.detach()), (found, gradient)):
-        assert own.dtype == dtype
+    (dropped_gradient,) = torch.autograd.grad(dropped, x, gradient)
+    for after, before in ((dropped.detach(), x.detach()), (dropped_gradient, gradient)):
+        assert after.dtype == dtype
         expected = before.double() * mask / (1 - p)
-        torch.testing.assert_close(own.double(), expected, rtol=TOLERANCE[dtype], atol=0)
+        torch.testing.assert_close(after.double(), expected, rtol=TOLERANCE[dtype], atol=0)
 
 
 @pytest.mark.parametrize(("shape", "row_dim"), [((3, 5000), 0), ((40, 3), 1), ((2, 3, 70, 40), 2)])

@@ -72,23 +72,23 @@ def test_the_layer_is_close_to_float32() -> None:
     inputs, sizes = torch.randn(2, 70, 32, generator=generator), [7] * 10
     kernel = lstm_kernel(layer.weights(), int8=True)
     assert isinstance(kernel, PackedLstm)
-    found = kernel(inputs, sizes, torch.zeros(2, 7, 32), torch.zeros(2, 7, 64))
+    actual = kernel(inputs, sizes, torch.zeros(2, 7, 32), torch.zeros(2, 7, 64))
     exact = lstm_kernel(layer.weights())(
         inputs, sizes, torch.zeros(2, 7, 32), torch.zeros(2, 7, 64)
     )
-    assert torch.cosine_similarity(found, exact, dim=-1).min() > 0.999
-    assert not torch.equal(found, exact)
+    assert torch.cosine_similarity(actual, exact, dim=-1).min() > 0.999
+    assert not torch.equal(actual, exact)
 
 
 def test_a_way_to_run_and_not_to_store(tiny: Path, tmp_path: Path) -> None:
     exact = Elmo.from_pretrained(tiny, device="cpu")
     elmo = Elmo.from_pretrained(tiny, dtype="int8")
     assert (elmo.dtype, elmo.device.type) == (torch.int8, "cpu")
-    expected, found = exact.encode_tokens(SENTENCES), elmo.encode_tokens(SENTENCES)
-    assert found[0].dtype == np.float32
-    for a, b in zip(expected, found, strict=True):
+    expected, actual = exact.encode_tokens(SENTENCES), elmo.encode_tokens(SENTENCES)
+    assert actual[0].dtype == np.float32
+    for a, b in zip(expected, actual, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=0.05)
-    assert np.abs(expected[0] - found[0]).max() > 0
+    assert np.abs(expected[0] - actual[0]).max() > 0
     for copied in (copy.deepcopy(elmo.reader), pickle.loads(pickle.dumps(elmo.reader))):
         assert copied.bilm.int8
     elmo.save_pretrained(tmp_path / "saved")

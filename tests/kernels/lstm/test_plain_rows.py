@@ -81,20 +81,20 @@ def run_plain(problem: dict[str, Tensor], config: LstmConfig) -> tuple[Tensor, T
 
 
 def gradients(
-    found: tuple[Tensor, Tensor, Tensor], problem: dict[str, Tensor]
+    actual: tuple[Tensor, Tensor, Tensor], problem: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """The gradient of a random linear function of all that was found."""
     generator = torch.Generator().manual_seed(3)
-    cotangents = [torch.randn(x.shape, generator=generator).to(x.dtype) for x in found]
-    grads = torch.autograd.grad(found, list(problem.values()), cotangents)
+    cotangents = [torch.randn(x.shape, generator=generator).to(x.dtype) for x in actual]
+    grads = torch.autograd.grad(actual, list(problem.values()), cotangents)
     return dict(zip(problem, grads, strict=True))
 
 
 def check_against_plain(problem: dict[str, Tensor], config: LstmConfig, tolerance: float) -> None:
-    found, expected = run(problem, config), run_plain(problem, config)
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    actual, expected = run(problem, config), run_plain(problem, config)
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(
-        gradients(found, problem), gradients(expected, problem), rtol=tolerance, atol=tolerance
+        gradients(actual, problem), gradients(expected, problem), rtol=tolerance, atol=tolerance
     )
 
 
@@ -173,8 +173,8 @@ def test_a_value_on_its_bound_lets_gradients_pass(which: str, dtype: torch.dtype
             proj_clip=bound.item() if which == "projection" else None,
             bidirectional=False,
         )
-        (found,) = torch.autograd.grad(run(problem, config)[0].sum(), problem["cell"])
-        assert bool(found != 0) is passes
+        (actual,) = torch.autograd.grad(run(problem, config)[0].sum(), problem["cell"])
+        assert bool(actual != 0) is passes
         leaf = value.clone().requires_grad_()
         (clamped,) = torch.autograd.grad(leaf.clamp(-bound.item(), bound.item()).sum(), leaf)
         assert bool(clamped != 0) is passes
@@ -218,17 +218,17 @@ def test_bfloat16(has_projection: bool, clip: float | None) -> None:
     low = {name: x.clone().requires_grad_() for name, x in drawn.items()}
     low["cell"] = drawn["cell"].float().requires_grad_()
     exact = {name: x.double().requires_grad_() for name, x in drawn.items()}
-    found, expected = run(low, config), run_plain(exact, config)
-    assert [x.dtype for x in found] == [torch.bfloat16, torch.bfloat16, torch.float32]
-    for ours, theirs in zip(found, expected, strict=True):
+    actual, expected = run(low, config), run_plain(exact, config)
+    assert [x.dtype for x in actual] == [torch.bfloat16, torch.bfloat16, torch.float32]
+    for ours, theirs in zip(actual, expected, strict=True):
         assert relative_difference(ours, theirs) < 0.008
-    ours_by_name, theirs_by_name = gradients(found, low), gradients(expected, exact)
+    ours_by_name, theirs_by_name = gradients(actual, low), gradients(expected, exact)
     for name, theirs in theirs_by_name.items():
         assert ours_by_name[name].dtype == low[name].dtype
         assert relative_difference(ours_by_name[name], theirs) < TOLERANCE_BFLOAT16[clip], name
 
 
-def test_cells_stay_float32_beside_bfloat16() -> None:
+def test_cells_stay_float32_next_to_bfloat16() -> None:
     """A small change a step, many steps: lost if the cell were rounded to 8 bits each time."""
     config = LstmConfig(1, 1, cell_clip=None, proj_clip=None, bidirectional=False)
     problem = random_problem(config, num_steps=1000, num_rows=1, dtype=torch.bfloat16)
@@ -264,7 +264,7 @@ def test_gradients_of_one_result_alone(which: int) -> None:
         torch.testing.assert_close(a, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_what_is_kept_for_the_backward_pass() -> None:
+def test_tensors_kept_for_the_backward_pass() -> None:
     config = LstmConfig(8, 4, cell_clip=3.0, proj_clip=3.0)
     problem = random_problem(config, num_steps=5, num_rows=3, dtype=torch.float32)
     given_storage = {x.untyped_storage().data_ptr() for x in problem.values()}
@@ -276,11 +276,11 @@ def test_what_is_kept_for_the_backward_pass() -> None:
         return x
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        found = run(problem, config)
+        actual = run(problem, config)
     gates, cells, outputs = 4 * 8, 8, 4
     assert sum(x.numel() for x in kept) == 2 * 5 * 3 * (gates + cells + outputs)
-    first = torch.autograd.grad(found[0].sum(), problem["bias"], retain_graph=True)
-    again = torch.autograd.grad(found[0].sum(), problem["bias"])
+    first = torch.autograd.grad(actual[0].sum(), problem["bias"], retain_graph=True)
+    again = torch.autograd.grad(actual[0].sum(), problem["bias"])
     torch.testing.assert_close(again, first, rtol=0, atol=0)
 
 
@@ -288,15 +288,15 @@ def test_arguments_are_left_alone_and_any_layout_will_do() -> None:
     config = LstmConfig(4, 3, cell_clip=None, proj_clip=None)
     problem = random_problem(config, num_steps=3, num_rows=2)
     before = {name: x.detach().clone() for name, x in problem.items()}
-    found = run(problem, config)
-    expected = gradients(found, problem)
+    actual = run(problem, config)
+    expected = gradients(actual, problem)
     assert all(torch.equal(problem[name], x) for name, x in before.items())
     strange = {
         name: x.detach().transpose(0, -1).contiguous().transpose(0, -1).requires_grad_()
         for name, x in problem.items()
     }
     assert not strange["inputs"].is_contiguous()
-    torch.testing.assert_close(run(strange, config), found, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(run(strange, config), actual, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
         gradients(run(strange, config), strange), expected, rtol=1e-12, atol=1e-12
     )

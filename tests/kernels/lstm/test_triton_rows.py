@@ -55,8 +55,8 @@ def tensors(weights: LstmWeights) -> list[torch.Tensor]:
     return [weights.input_weight, weights.recurrent_weight, weights.bias, weights.projection]
 
 
-def error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    return float((found.float() - expected.float()).norm() / expected.float().norm())
+def error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((actual.float() - expected.float()).norm() / expected.float().norm())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,10 +71,10 @@ def test_reading_ragged_rows(shape: tuple[int, ...], clips: Any, dtype: torch.dt
     sizes = time_major(np.random.default_rng(0).integers(1, 6, num_rows)).step_sizes.tolist()
     inputs = draw(directions, sum(sizes), width).to(dtype)
     states = [draw(directions, num_rows, n, scale=0.2).to(dtype) for n in (dim, cells)]
-    found, expected = [s.clone() for s in states], [s.float() for s in states]
-    outputs = FusedLstm(weights)(inputs, sizes, *found)
+    actual, expected = [s.clone() for s in states], [s.float() for s in states]
+    outputs = FusedLstm(weights)(inputs, sizes, *actual)
     reference = BatchedLstm(exact)(inputs.float(), sizes, *expected)
-    for ours, plain in zip([outputs, *found], [reference, *expected], strict=True):
+    for ours, plain in zip([outputs, *actual], [reference, *expected], strict=True):
         assert error(ours, plain) < TOLERANCE[dtype]
 
 

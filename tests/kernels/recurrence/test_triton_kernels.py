@@ -70,14 +70,14 @@ def rows_of(lengths: list[int], device: str = DEVICE) -> PackedRows:
     return Packing.of(np.array(sorted(lengths)[::-1])).on(torch.device(device))
 
 
-def furthest(found: Tensor, expected: Tensor) -> float:
+def furthest(actual: Tensor, expected: Tensor) -> float:
     """Column by column, relative to the largest value of one, but at least to 1."""
     scale = expected.abs().amax(0).clamp(min=1)
-    return float(((found.cpu().double() - expected).abs().amax(0) / scale).max())
+    return float(((actual.cpu().double() - expected).abs().amax(0) / scale).max())
 
 
 class Problem(NamedTuple):
-    """What a layer with highways is given, on the CPU."""
+    """Inputs of a layer with highways, on the CPU."""
 
     products: Tensor
     recurrent: Tensor
@@ -100,23 +100,23 @@ class Problem(NamedTuple):
         """A copy, since a way through time changes the products."""
         mask = None if self.mask is None else self.mask.to(device, dtype)
         products, recurrent, d_outputs = (
-            own.to(device, dtype, copy=True)
-            for own in (self.products, self.recurrent, self.d_outputs)
+            values.to(device, dtype, copy=True)
+            for values in (self.products, self.recurrent, self.d_outputs)
         )
         return Problem(products, recurrent, mask, d_outputs)
 
     def with_triton(self, lengths: list[int], backward: bool, dtype: torch.dtype) -> Tensor:
         """There and back by our kernels."""
-        own, rows = self.to(DEVICE, dtype), rows_of(lengths)
-        given = own.recurrent[None], rows.starts, rows.sizes[0]
-        steps = TritonRecurrence(*given, highway=True, backward=backward, mask=own.mask)
-        return gone_through(steps, own)
+        moved, rows = self.to(DEVICE, dtype), rows_of(lengths)
+        given = moved.recurrent[None], rows.starts, rows.sizes[0]
+        steps = TritonRecurrence(*given, highway=True, backward=backward, mask=moved.mask)
+        return gone_through(steps, moved)
 
     def with_torch(self, lengths: list[int], backward: bool) -> Tensor:
         """There and back in float64."""
-        own = self.to("cpu", torch.float64)
+        precise = self.to("cpu", torch.float64)
         sizes = rows_of(lengths, "cpu").sizes
-        return gone_through(TorchSteps(own.recurrent, own.mask, sizes, backward), own)
+        return gone_through(TorchSteps(precise.recurrent, precise.mask, sizes, backward), precise)
 
 
 def gone_through(steps: Steps, problem: Problem) -> Tensor:
@@ -146,9 +146,9 @@ def test_highways_there_and_back(
     lengths: list[int], num_cells: int, backward: bool, masked: bool, dtype: torch.dtype
 ) -> None:
     problem = Problem.random(lengths, num_cells, masked).to("cpu", dtype)
-    found = problem.with_triton(lengths, backward, dtype)
-    assert found.dtype == dtype
-    assert furthest(found, problem.with_torch(lengths, backward)) < TOLERANCE[dtype]
+    actual = problem.with_triton(lengths, backward, dtype)
+    assert actual.dtype == dtype
+    assert furthest(actual, problem.with_torch(lengths, backward)) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ def test_in_float16_where_torch_is_in_tf32(
     problem = Problem.random(MANY_ROWS, MANY_CELLS, masked=True)
     problem = problem._replace(d_outputs=factor * problem.d_outputs)
     with tf32_products(torch.device("cuda")):
-        found = problem.with_triton(MANY_ROWS, backward=True, dtype=torch.float32)
+        actual = problem.with_triton(MANY_ROWS, backward=True, dtype=torch.float32)
     expected = problem.with_torch(MANY_ROWS, backward=True)
-    for own in (found, expected):
-        own[:, -problem.products.shape[1] :] /= factor
-    assert TOLERANCE[torch.float32] < furthest(found, expected) < TF32_TOLERANCE
+    for values in (actual, expected):
+        values[:, -problem.products.shape[1] :] /= factor
+    assert TOLERANCE[torch.float32] < furthest(actual, expected) < TF32_TOLERANCE
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -186,9 +186,9 @@ def test_a_layer_with_highways_learns_the_same(
         return [outputs, *torch.autograd.grad(loss, [inputs, *layer.parameters()])]
 
     with two_launches():
-        found = gradients()
+        actual = gradients()
     monkeypatch.setattr(dispatch, "why_not_triton", lambda like: "told to")
-    for one, other in zip(gradients(), found, strict=True):
+    for one, other in zip(gradients(), actual, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
@@ -197,15 +197,15 @@ def test_products_of_any_layout() -> None:
     products = torch.randn(5, 30, device=DEVICE)
     strange = products.T.contiguous().T
     assert not strange.is_contiguous()
-    assert torch.equal(*(layer.read(own, rows) for own in (products, strange)))
+    assert torch.equal(*(layer.read(layout, rows) for layout in (products, strange)))
 
 
 def learned(lstm: nn.LSTM, words: Tensor, rows: PackedRows) -> list[Tensor]:
-    """What a layer gives for words, and all gradients of some loss, with torch's names."""
-    own = words.clone().requires_grad_()
-    outputs = read_rows(lstm, own, rows)
+    """Return a layer's outputs for words and all gradients of some loss, in torch's order."""
+    inputs = words.clone().requires_grad_()
+    outputs = read_rows(lstm, inputs, rows)
     loss = (outputs * outputs.detach().cos()).sum() + outputs.sum(0)[1]
-    return [outputs.detach(), *torch.autograd.grad(loss, [own, *lstm.parameters()])]
+    return [outputs.detach(), *torch.autograd.grad(loss, [inputs, *lstm.parameters()])]
 
 
 def lstm_problem(lengths: list[int], width: int, num_cells: int) -> tuple[nn.LSTM, Tensor]:
@@ -227,9 +227,9 @@ def lstm_problem(lengths: list[int], width: int, num_cells: int) -> tuple[nn.LST
 def test_an_lstm_is_torchs(lengths: list[int], width: int, num_cells: int) -> None:
     lstm, words = lstm_problem(lengths, width, num_cells)
     with two_launches():
-        found = learned(deepcopy(lstm).to(DEVICE), words.to(DEVICE), rows_of(lengths))
+        actual = learned(deepcopy(lstm).to(DEVICE), words.to(DEVICE), rows_of(lengths))
     expected = learned(lstm.double(), words.double(), rows_of(lengths, "cpu"))
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         assert furthest(one, other) < TOLERANCE[torch.float32]
 
 
@@ -237,7 +237,7 @@ def test_an_lstm_is_torchs(lengths: list[int], width: int, num_cells: int) -> No
 @pytest.mark.parametrize("in_tf32", [False, True])
 @pytest.mark.parametrize("num_cells", [200, 300])
 def test_at_full_size(num_cells: int, in_tf32: bool) -> None:
-    """Where loads are wide, and the ring of those ahead goes round: here threads might race."""
+    """Wide loads and a full ring of prefetched ones, where threads might race."""
     lengths = [40] * 3 + list(range(1, 40))
     precision = tf32_products(torch.device("cuda")) if in_tf32 else nullcontext()
     problem = Problem.random(lengths, num_cells, masked=True)
@@ -250,8 +250,8 @@ def test_at_full_size(num_cells: int, in_tf32: bool) -> None:
             [*learned(lstm, words, rows), problem.with_triton(lengths, True, torch.float32)]
             for _ in range(5)
         ]
-    for own in results[1:]:
-        assert all(map(torch.equal, own, results[0]))
+    for result in results[1:]:
+        assert all(map(torch.equal, result, results[0]))
     tolerance = TF32_TOLERANCE if in_tf32 else 2e-5
     for one, other in zip(results[0], expected, strict=True):
         assert furthest(one, other) < tolerance

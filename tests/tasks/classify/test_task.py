@@ -61,13 +61,13 @@ def topics(count: int, seed: int) -> list[dict[str, str]]:
 def pairs(count: int, seed: int) -> list[dict[str, str]]:
     """Two texts, and whether they are about the same topic."""
     chance = random.Random(seed)
-    found = []
+    predictions = []
     for number in range(count):
         first = chance.choice(list(WORDS))
         second = first if number % 2 else chance.choice([name for name in WORDS if name != first])
         texts = {"a": text_about(first, chance), "b": text_about(second, chance)}
-        found.append({**texts, "same": "yes" if number % 2 else "no"})
-    return found
+        predictions.append({**texts, "same": "yes" if number % 2 else "no"})
+    return predictions
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
@@ -103,7 +103,7 @@ def test_topics_are_learned(tmp_path: Path) -> None:
     assert output.label == "sports"
     assert sum(output.probabilities.values()) == pytest.approx(1)
     texts: list[Any] = ["Rain. Snow. Wind.", ["fresh", "bread"], {"text": "", "id": 1}]
-    labels = [found["label"] for found in predicted(predictor, texts)]
+    labels = [prediction["label"] for prediction in predicted(predictor, texts)]
     assert labels[:2] == ["weather", "food"]
     assert labels[2] in WORDS  # an empty text has a label too
     assert predictor.score(dev)["accuracy"] == pytest.approx(results.mean["dev"])
@@ -158,14 +158,14 @@ def test_from_the_command_line(
     code, printed, err = run_here(["tag", model, tmp_path / "lines.txt"], capsys)
     assert code == 0, err
     lines = [json.loads(line) for line in printed.splitlines()]
-    assert [line["line"] for line in lines] == [0, 1, 2]  # a label per line, not per sentence
+    assert [line["line"] for line in lines] == [1, 2, 3]  # a label per line, not per sentence
     assert lines[0]["review"] == "Rain. And snow."
     (tmp_path / "wrong.csv").write_text("body\nRain\n")
-    said = run_here(["tag", model, tmp_path / "wrong.csv"], capsys)
-    assert_one_line(*said, "wrong.csv, line 2: the keys are body, expected review or text or")
-    said = run_here(["fit", "classify", *files], capsys)
+    refused = run_here(["tag", model, tmp_path / "wrong.csv"], capsys)
+    assert_one_line(*refused, "wrong.csv, line 2: the keys are body, expected review or text or")
+    refused = run_here(["fit", "classify", *files], capsys)
     assert_one_line(
-        *said,
+        *refused,
         "line 1: the columns are 'review', 'topic', 'id', expected 'text': rename a column, or set "
         "head.text_column",
     )

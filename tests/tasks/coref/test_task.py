@@ -222,7 +222,7 @@ def test_more_mentions_than_spans_are_kept(tmp_path: Path) -> None:
 
 
 def test_mentions_that_fit_change_nothing() -> None:
-    """Where they are no more than the spans that are kept anyway, no more are kept."""
+    """No additional spans are kept if the gold mentions are among those kept anyway."""
     clusters = ((Mention(0, 2), Mention(4, 5)), (Mention(5, 7), Mention(9, 10)))
     document = Document((("x",) * 5, ("y",) * 5), clusters)
     texts, known = embedded([document], 5), _gold(document, 4, torch.device("cpu"))
@@ -389,7 +389,7 @@ def test_ten_documents_by_heart(
     (tmp_path / "lines.txt").write_text(f"{text}\n\nHe knew he was wrong.\n")
     code, out, err = run_here(["tag", results.best.model, tmp_path / "lines.txt"], capsys)
     both = [json.loads(line) for line in out.splitlines()]
-    assert [output["line"] for output in both] == [0, 2]
+    assert [output["line"] for output in both] == [1, 3]
     assert list(map(without_characters, both)) == [second, third], err
     lines = [" ".join(sentence) for sentence in (*car.sentences, (), (), *documents[8].sentences)]
     for name, option in (("tokens.txt", ["--tokenized"]), ("raw.txt", [])):  # a sentence a line

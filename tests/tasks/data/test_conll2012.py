@@ -130,7 +130,7 @@ def test_other_ways_to_begin_and_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ("#begin document (bc/x/00/x_0001); part 000\n", "", "line 1: a word, expected #begin"),
         ("#end document\n#begin", "#begin", "line 10: '#begin document .*expected words or #end"),
@@ -157,9 +157,9 @@ def test_other_ways_to_begin_and_end(tmp_path: Path) -> None:
         ("(V*)     7)", "*        7)", "line 2: column 13: .*expected one V"),
     ],
 )  # fmt: skip
-def test_malformed_lines(tmp_path: Path, old: str, new: str, says: str) -> None:
+def test_malformed_lines(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert ONTONOTES.count(old) == 1, old
-    with pytest.raises(ElmoxError, match=f"some.conll, {says}") as failure:
+    with pytest.raises(ElmoxError, match=f"some.conll, {message}") as failure:
         read(tmp_path, ONTONOTES.replace(old, new))
     assert "\n" not in str(failure.value)
 

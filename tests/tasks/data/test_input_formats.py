@@ -37,23 +37,23 @@ def test_plain_text() -> None:
     sentences = from_lines(SentenceInput())
     assert sentences is not None
     assert [(one.values["line"], one.values["tokens"]) for one in sentences] == [
-        (0, []),
-        (1, ["a", "b"]),
-        (2, ["c"]),
-        (2, ["d"]),
-        (3, []),
+        (1, []),
+        (2, ["a", "b"]),
+        (3, ["c"]),
+        (3, ["d"]),
         (4, []),
-        (5, ["e"]),
-        (6, []),
+        (5, []),
+        (6, ["e"]),
+        (7, []),
     ]
     assert sentences[3].offsets == {"tokens": [(3, 4)]}  # in its line
     documents = from_lines(DocumentInput())
     assert documents == [
         TokenizedInput(
-            {"line": 1, "sentences": [["a", "b"], ["c"], ["d"]]},
+            {"line": 2, "sentences": [["a", "b"], ["c"], ["d"]]},
             {"sentences": [[(0, 1), (2, 3)], [(4, 5)], [(7, 8)]]},  # in "a b\nc  d"
         ),
-        TokenizedInput({"line": 5, "sentences": [["e"]]}, {"sentences": [[(0, 1)]]}),
+        TokenizedInput({"line": 6, "sentences": [["e"]]}, {"sentences": [[(0, 1)]]}),
     ]
     assert from_lines(NamedTextsInput("premise", "hypothesis")) is None
     assert from_lines(MarkedSentenceInput("predicates")) is None

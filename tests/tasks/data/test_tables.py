@@ -23,12 +23,12 @@ def write(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
 def test_quotes_line_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
     text = 'label,text\r\ngood,"Fine, ""really""\nfine."\r\n\r\nbad, no \r\n'
     path = write(tmp_path, "a.csv", text, "utf-8-sig")
-    found = [*read_table(path, ("text", "label"))]
-    assert [row.values for row in found] == [
+    table_rows = [*read_table(path, ("text", "label"))]
+    assert [row.values for row in table_rows] == [
         {"label": "good", "text": 'Fine, "really"\nfine.'},
         {"label": "bad", "text": " no "},
     ]
-    assert [row.where for row in found] == [f"{path}, line 2", f"{path}, line 5"]
+    assert [row.where for row in table_rows] == [f"{path}, line 2", f"{path}, line 5"]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -42,8 +42,11 @@ def test_separators_of_csv(separator: str, tmp_path: Path) -> None:
 def test_tsv_has_no_quotes(tmp_path: Path) -> None:
     text = 'text\tlabel\n"Fine\tx\nsaid "so", he\ty\n'
     for name in ("a.tsv", "a.tab"):
-        found = rows(write(tmp_path, name, text), "text")
-        assert found == [{"text": '"Fine', "label": "x"}, {"text": 'said "so", he', "label": "y"}]
+        table_rows = rows(write(tmp_path, name, text), "text")
+        assert table_rows == [
+            {"text": '"Fine', "label": "x"},
+            {"text": 'said "so", he', "label": "y"},
+        ]
 
 
 def test_json_lines_and_compression(tmp_path: Path) -> None:
@@ -71,7 +74,7 @@ def test_json_lines_and_compression(tmp_path: Path) -> None:
         ("a.txt", "text,label\n", "the suffix is '.txt', expected .csv, .tsv or .jsonl"),
     ],
 )
-def test_what_is_wrong(name: str, text: str, message: str, tmp_path: Path) -> None:
+def test_bad_tables(name: str, text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, name, text)
     with pytest.raises(ElmoxError, match=message) as caught:
         rows(path, "text")

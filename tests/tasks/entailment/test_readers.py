@@ -36,7 +36,7 @@ def test_snli(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("[]\n", "line 2: a list, expected an object"),
         ("It rains.\n", "line 2: not JSON"),
@@ -48,8 +48,8 @@ def test_snli(tmp_path: Path) -> None:
         (snli("-", second=[]), r"line 2: sentence2 is \[\], expected a string"),
     ],
 )
-def test_malformed_lines_of_snli(tmp_path: Path, line: str, says: str) -> None:
-    with pytest.raises(ElmoxError, match=f"pairs.txt, {says}"):
+def test_malformed_lines_of_snli(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(ElmoxError, match=f"pairs.txt, {message}"):
         read_snli(write(tmp_path, snli("neutral") + line))
 
 
@@ -73,7 +73,7 @@ def test_sick_of_all_pairs_has_other_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (HEADER + "1\tA\tB\t4.5\n", ", line 2: 4 columns, expected 5 between tabs"),
         (HEADER + "\n1\tA\tB\t4.5\tYES\n", ", line 3: the label is 'YES', expected ENTAILMENT,"),
@@ -83,8 +83,8 @@ def test_sick_of_all_pairs_has_other_columns(tmp_path: Path) -> None:
         (HEADER, " has no pairs"),
     ],
 )  # fmt: skip
-def test_malformed_lines_of_sick(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(ElmoxError, match=f"pairs.txt{says}"):
+def test_malformed_lines_of_sick(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ElmoxError, match=f"pairs.txt{message}"):
         read_sick(write(tmp_path, text))
 
 

@@ -1,4 +1,4 @@
-"""A biLM learned with the task: what changes, what is stored, what goes on after a kill."""
+"""A biLM learned with the task: what changes, what is stored, how a killed run continues."""
 
 import json
 import shutil
@@ -220,7 +220,9 @@ def test_a_study(tiny: Path, tmp_path: Path) -> None:
     assert list(study.rows[-1].mixes) == ["input"]
 
 
-def test_what_cannot_be(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_settings(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = run_here(arguments(tmp_path, tiny, "--finetune", "--elmo", "none"), capsys)
     assert (code, out) == (1, "")
     assert "elmo.finetune with elmo.model = none: there is no biLM to train" in err.splitlines()[-1]
@@ -230,7 +232,7 @@ def test_what_cannot_be(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         fit_names(tmp_path, recipe(tiny, "fit.epochs=3", "elmo.lr=1e30"), "diverged")
 
 
-def test_a_frozen_run_is_not_gone_on_with(tiny: Path, tmp_path: Path) -> None:
+def test_a_frozen_run_is_not_continued(tiny: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"device": "cpu", "cache": tmp_path / "cache"}
     data = write_columns(tmp_path / "names.txt", NAMES)
     out = tmp_path / "run"

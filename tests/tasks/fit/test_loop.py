@@ -238,7 +238,7 @@ def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
     assert "continuing after epoch 1" in log_lines
 
 
-def test_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_other_settings_are_not_continued(tmp_path: Path) -> None:
     fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.25"))
     with pytest.raises(ElmoxError, match=r"other settings .* \(fit\.lr was 0\.25, is 0\.5\)"):
         fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1", "fit.lr=0.5"))
@@ -383,7 +383,7 @@ def test_static_vectors_cover_words_missing_in_training(tmp_path: Path) -> None:
         fit_names(tmp_path, recipe("elmo.model=none", "words.vectors=nowhere.txt"), "other")
 
 
-def test_other_vectors_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_other_vectors_are_not_continued(tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("Ada 1 0\nLondon 0 1\n")
     chosen = recipe("elmo.model=none", f"words.vectors={vectors}", "fit.epochs=1")
@@ -495,7 +495,7 @@ def test_questions_that_are_no_text(question: dict[str, Any], tmp_path: Path) ->
         tag_objects(TaskPredictor.from_pretrained(results.best.model, device="cpu"), [question])
 
 
-def test_what_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_arguments(tmp_path: Path) -> None:
     results = fit_names(tmp_path, recipe("elmo.model=none", "fit.epochs=1"))
     with pytest.raises(ElmoxError, match="fitted without ELMo"):
         TaskPredictor.from_pretrained(results.best.model, elmo="some-model", device="cpu")
@@ -504,7 +504,7 @@ def test_what_cannot_be_used(tmp_path: Path) -> None:
             TaskPredictor.from_pretrained(results.best.model, device=device)
 
 
-def test_what_others_have_written_stays(tmp_path: Path) -> None:
+def test_files_of_others_stay(tmp_path: Path) -> None:
     model = tmp_path / "run" / "seed-0" / "model"
     model.mkdir(parents=True)
     (model / "mine.txt").write_text("precious")

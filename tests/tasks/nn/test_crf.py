@@ -218,10 +218,10 @@ def test_batches_that_make_no_sense() -> None:
     crf, scores, tags = Crf(2), torch.zeros(2, 3, 2), torch.zeros(2, 3, dtype=torch.long)
     empty = torch.tensor([[True, True, True], [False, False, False]])
     hole = torch.tensor([[True, True, True], [True, False, True]])
-    for mask, says in ((empty, "a sentence without words"), (hole, "padding before words")):
-        with pytest.raises(AssertionError, match=says):
+    for mask, message in ((empty, "a sentence without words"), (hole, "padding before words")):
+        with pytest.raises(AssertionError, match=message):
             crf(scores, tags, mask)
-        with pytest.raises(AssertionError, match=says):
+        with pytest.raises(AssertionError, match=message):
             crf.decode(scores, mask)
     with pytest.raises(AssertionError, match="expected bool"):
         crf.decode(scores, torch.ones(2, 3))
@@ -231,7 +231,7 @@ def test_batches_that_make_no_sense() -> None:
         Crf(2, pairs=np.ones(2, np.bool_))
 
 
-def test_what_constraints_leave_nothing_of() -> None:
+def test_constraints_that_allow_no_sequence() -> None:
     crf = Crf(2, starts=np.array([True, False]), pairs=np.array([[False, True], [False, True]]))
     mask = torch.ones(1, 2, dtype=torch.bool)
     for tags in ([1, 1], [0, 0]):

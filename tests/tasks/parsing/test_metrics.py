@@ -19,7 +19,7 @@ GOLD = sentence(
 )
 
 
-def test_what_is_right() -> None:
+def test_correct_arcs() -> None:
     # Word 1 is right except for the subtype, word 2 has a wrong relation, word 3 a wrong head (then
     # its relation does not matter), word 4 is right: heads 3 of 4, with relations 2 of 4.
     heads, deprels = (3, 3, 1, 3), ("nsubj", "cop", "root", "punct")
@@ -70,7 +70,7 @@ def test_all_wrong() -> None:
     assert (score.num_words, score.uas, score.las) == (4, 0.0, 0.0)
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_mismatched_inputs_are_refused() -> None:
     with pytest.raises(ElmoxError, match="3 heads and 4 relations, expected 4: one per word"):
         score_parse(GOLD, (3, 3, 0), GOLD.deprels)
     with pytest.raises(ElmoxError, match="0 sentences predicted, expected 1 as in gold"):

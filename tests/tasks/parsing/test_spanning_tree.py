@@ -46,7 +46,7 @@ def in_tree(heads: NDArray[np.int64]) -> bool:
 
 @st.composite
 def score_tables(draw: st.DrawFn) -> NDArray[np.float64]:
-    """Of one to five words; small numbers, among which many are equal, or any."""
+    """Scores of one to five words: small numbers with many ties, or any numbers."""
     size = draw(st.integers(1, 5))
     numbers = draw(
         st.sampled_from([st.integers(0, 1), st.integers(-3, 3), st.integers(-(2**40), 2**40)])
@@ -71,7 +71,7 @@ def test_none_is_better_of_all_trees(scores: NDArray[np.float64]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 4.0, 1e4]))
-def test_of_any_numbers(seed: int, of_root: float) -> None:
+def test_any_scores(seed: int, of_root: float) -> None:
     """Whether the root attracts all words or hardly one, in single precision as models have it."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(5, 6)).astype(np.float32)
@@ -83,7 +83,7 @@ def test_of_any_numbers(seed: int, of_root: float) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=5, max_size=5).map(np.array))
-def test_what_a_tree_is(heads: NDArray[np.int64]) -> None:
+def test_definition_of_a_tree(heads: NDArray[np.int64]) -> None:
     assert is_tree(heads) == in_tree(heads)
 
 

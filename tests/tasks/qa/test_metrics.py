@@ -72,7 +72,7 @@ def test_one_answer(gold: list[str], prediction: str, exact: bool, f1: float) ->
     assert score_answer2(gold_question, prediction) == pytest.approx((exact, f1))
 
 
-def test_where_the_versions_differ() -> None:
+def test_differences_between_the_versions() -> None:
     # Nothing is left of "The": version 1.1 finds both equal but no word shared, version 2.0 takes
     # no heed of such a gold answer and expects the empty one.
     assert score_answer(question("The"), "a") == QuestionScore(True, 0.0)

@@ -54,7 +54,7 @@ def test_version_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ([], r", the whole: \[\], expected an object"),
         ({}, ", the whole: data is None, expected a list"),
@@ -79,13 +79,13 @@ def test_version_2(tmp_path: Path) -> None:
         (squad(*[asked("1", ("fell", 8))] * 2), ", question 1: another one has this id already"),
     ],
 )  # fmt: skip
-def test_what_is_malformed_is_refused(tmp_path: Path, values: Any, says: str) -> None:
-    with pytest.raises(ElmoxError, match=f"squad.json{says}") as failure:
+def test_malformed_files_are_refused(tmp_path: Path, values: Any, message: str) -> None:
+    with pytest.raises(ElmoxError, match=f"squad.json{message}") as failure:
         read(tmp_path, values)
     assert "\n" not in str(failure.value)
 
 
-def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_json_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "squad.json"
     path.write_text('{"data":\n[}')
     with pytest.raises(ElmoxError, match=r"squad.json, line 2: not JSON"):

@@ -72,7 +72,7 @@ def test_the_marker_among_marked_words_means_no_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
         (row("a", "The", "[0, 3]"), r"human_ans_indices is '\[0, 3\]', expected \(FIRST, AFTER"),
         (row("a", "The", "(3, 3)"), r"human_ans_indices is \(3, 3\), expected places in a review"),
@@ -85,9 +85,9 @@ def test_the_marker_among_marked_words_means_no_answer(tmp_path: Path) -> None:
         (row("b", "Not", "(0, 3)", "Not bad ANSWERNOTFOUND"), "q_review_id b has another question"),
     ],
 )
-def test_malformed_rows(tmp_path: Path, wrong: list[str], says: str) -> None:
+def test_malformed_rows(tmp_path: Path, wrong: list[str], message: str) -> None:
     # The review of the row above has two lines, so that the wrong one begins in line 4.
-    with pytest.raises(ElmoxError, match=f"test.csv, line 4: {says}") as failure:
+    with pytest.raises(ElmoxError, match=f"test.csv, line 4: {message}") as failure:
         read(tmp_path, row("b", *NONE), wrong)
     assert "\n" not in str(failure.value)
 

@@ -230,7 +230,9 @@ def test_no_answer_by_heart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert unanswered["probability"] > 0.5
 
 
-def test_what_is_left_out_is_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_number_of_omitted_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Not a percentage like the other scores, also when a fit is resumed."""
     data = write_squad(tmp_path / "asked.json")
     chosen = recipe("elmo.model=none", "fit.epochs=1", "fit.least_updates=1")

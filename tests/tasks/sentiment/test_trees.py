@@ -91,7 +91,7 @@ def test_depth_does_not_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("(2 a)\nb", "line 2: 'b' outside of brackets, expected a tree"),
         ("(2 a)\n)", r"line 2: '\)' outside of brackets"),
@@ -106,8 +106,8 @@ def test_depth_does_not_matter(tmp_path: Path) -> None:
         ("(2 a)\n((2 b) 2)", "line 2: '2' after the words of ''"),
     ],
 )
-def test_malformed_trees(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(ElmoxError, match=f"trees.txt, {says}"):
+def test_malformed_trees(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ElmoxError, match=f"trees.txt, {message}"):
         list(read_trees(write(tmp_path, text)))
 
 

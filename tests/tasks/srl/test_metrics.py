@@ -69,7 +69,7 @@ def test_pieces_are_one_argument(
     assert tally == Tally.of(correct, num_predicted, gold=1)
 
 
-def test_what_a_piece_continues() -> None:
+def test_the_argument_that_a_piece_continues() -> None:
     args = [
         ("C-ARG0", 0, 1),  # nothing before: an ARG0, which the next one begins anew
         ("ARG0", 1, 2),
@@ -137,7 +137,7 @@ def test_sentences_add_up() -> None:
     assert score_roles([], []) == RoleScore()
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_mismatched_inputs_are_refused() -> None:
     with pytest.raises(ElmoxError, match="1 sentences predicted, expected 2 as in gold"):
         score_roles([[], []], [[]])
     with pytest.raises(ElmoxError, match="two propositions of word 1"):

@@ -63,7 +63,7 @@ def test_a_predicate_in_pieces_may_be_its_second(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ([], "a list, expected an object"),
         (changed(words="Down"), "words is 'Down', expected a list of strings"),
@@ -98,10 +98,10 @@ def test_a_predicate_in_pieces_may_be_its_second(tmp_path: Path) -> None:
         (changed(args=[["V", 1, 1]]), r"no V or C-V holds the predicate, word 2: V \(words 1 to 1"),
     ],
 )
-def test_what_is_malformed_is_refused(tmp_path: Path, line: Any, says: str) -> None:
+def test_malformed_files_are_refused(tmp_path: Path, line: Any, message: str) -> None:
     sentences = read_propbank(write(tmp_path, FELL, line))
     next(sentences)
-    with pytest.raises(ElmoxError, match=rf"roles.jsonl, line 2: {says}") as failure:
+    with pytest.raises(ElmoxError, match=rf"roles.jsonl, line 2: {message}") as failure:
         next(sentences)
     assert "\n" not in str(failure.value)
 

@@ -1,4 +1,4 @@
-"""Semantic roles: learned by heart, stored and asked again, decoded within bounds, refused."""
+"""Semantic roles: learned by heart, stored and loaded, decoded within bounds, refused."""
 
 import json
 from collections.abc import Sequence
@@ -198,14 +198,16 @@ def test_a_text_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (piped.returncode, piped.stdout) == (0, out), piped.stderr
     lines.write_text(json.dumps(questions[0]) + '\n\n{"text": "", "predicates": [0]}\n')
     code, out, err = run_here(["tag", model, lines], capsys)
-    says = "predicates is [0], expected an empty list for a sentence without words"
-    assert_one_line(code, out, err, f"{lines}, line 3: {says}")
+    expected = "predicates is [0], expected an empty list for a sentence without words"
+    assert_one_line(code, out, err, f"{lines}, line 3: {expected}")
     lines.rename(tmp_path / "asked.txt")
     code, out, err = run_here(["tag", model, tmp_path / "asked.txt"], capsys)
-    says = "srl reads JSON lines (.jsonl) or tables (.csv) with tokens, predicates"
-    assert_one_line(code, out, err, says, "--json-lines")
+    expected = "srl reads JSON lines (.jsonl) or tables (.csv) with tokens, predicates"
+    assert_one_line(code, out, err, expected, "--json-lines")
     piped = run_elmox("tag", model, "-", stdin=b"He went home .\n")
-    assert_one_line(piped.returncode, piped.stdout, piped.stderr, f"stdin ({says}), line 1: not")
+    assert_one_line(
+        piped.returncode, piped.stdout, piped.stderr, f"stdin ({expected}), line 1: not"
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_sentences_come_before_the_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "columns", "says"),
+    ("text", "columns", "message"),
     [
         (SAMPLE.replace("VBZ ", ""), {}, "line 4: 3 columns, expected 4 as in the lines before"),
         (SAMPLE.replace("# #", "# \t#"), {}, "line 8: 2 columns, expected 4"),
@@ -98,10 +98,10 @@ def test_sentences_come_before_the_file_is_read(tmp_path: Path) -> None:
         ("-DOCSTART- O\n", {}, "names.conll has no sentences"),
     ],
 )
-def test_malformed_files(tmp_path: Path, text: str, columns: dict[str, int], says: str) -> None:
+def test_malformed_files(tmp_path: Path, text: str, columns: dict[str, int], message: str) -> None:
     with pytest.raises(ElmoxError) as failure:
         read(tmp_path, text, **columns)
-    assert says in str(failure.value)
+    assert message in str(failure.value)
     assert "names.conll" in str(failure.value)
     assert "\n" not in str(failure.value)
 

@@ -58,7 +58,7 @@ def percentages(tally: Tally) -> str:
     return f"precision: {tally.precision:6.2f}%; recall: {tally.recall:6.2f}%; FB1: {tally.f1:6.2f}"
 
 
-def test_what_conlleval_prints() -> None:
+def test_the_numbers_of_conlleval() -> None:
     scores = score_spans(tagged(GOLD), tagged(PREDICTED))
     assert table(scores) == CONLLEVAL
     assert scores.overall == Tally.of(correct=5, predicted=9, gold=10)
@@ -144,7 +144,7 @@ def test_spans_do_not_depend_on_the_scheme() -> None:
     assert score_spans(gold, tagged(GOLD)).tags.percent < 100
 
 
-def test_what_cannot_be_scored() -> None:
+def test_unscorable_inputs() -> None:
     with pytest.raises(ElmoxError, match="sentence 1 has 1 predicted tags, expected 2"):
         score_spans([["O", "O"]], [["O"]])
     with pytest.raises(ElmoxError, match="the tag 'NN' is not one of BIOUL"):

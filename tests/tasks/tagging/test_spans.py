@@ -120,7 +120,7 @@ def test_schemes_are_recognized(sentences: list[str], scheme: Scheme) -> None:
     assert scheme_of(sentence.split() for sentence in sentences) == scheme
 
 
-def test_what_is_no_tag_of_a_scheme() -> None:
+def test_tags_outside_a_scheme() -> None:
     for tag in ("NN", "", "-", "-A", "O-A", "b-A", "X-A", "BI-A", "."):
         with pytest.raises(ElmoxError, match=f"the tag '{tag}' is not one of BIOUL: expected O,"):
             scheme_of([["O", tag]])

@@ -56,6 +56,7 @@ def _model(model: LoadedModel) -> dict[str, Any]:
         "description": elmo.description,
         "dim": elmo.dim,
         "num_layers": elmo.num_layers,
+        "num_directions": elmo.config.lstm.num_directions,
         "mixes": list(elmo.mixes),
         "tokenizer": elmo.config.text.tokenizer,
         "has_softmax": model.has_softmax,

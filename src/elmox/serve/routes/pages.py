@@ -1,4 +1,4 @@
-"""`/` and `/docs`: plain pages that need nothing from other servers."""
+"""`/docs`: a plain page of the endpoints, which needs nothing from other servers."""
 
 import json
 from html import escape
@@ -22,10 +22,7 @@ SECURITY = {
 
 
 def add_endpoints(endpoints: Endpoints, service: Service) -> None:
-    """Add the pages."""
-
-    async def index(request: Request) -> Response:
-        return HTMLResponse(index_page(service), headers=SECURITY)
+    """Add the page and the schema behind it."""
 
     async def docs(request: Request) -> Response:
         return HTMLResponse(docs_page(endpoints.schema()), headers=SECURITY)
@@ -33,22 +30,8 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     async def schema(request: Request) -> Response:
         return json_response(endpoints.schema())
 
-    endpoints.add_get("/", index, "Index", described=False)
     endpoints.add_get("/openapi.json", schema, "OpenAPI schema", described=False)
     endpoints.add_get("/docs", docs, "Documentation", described=False)
-
-
-def index_page(service: Service) -> str:
-    """Return the page at `/`."""
-    names = "".join(f"<li><code>{escape(name)}</code></li>" for name in service.table.models)
-    tasks = "".join(f"<li><code>{escape(name)}</code></li>" for name in service.table.taggers)
-    return _page(
-        "elmox",
-        f"<p>Word vectors over HTTP. <a href='/docs'>Endpoints</a>, "
-        f"<a href='/openapi.json'>OpenAPI schema</a>.</p>"
-        f"<h2>Models</h2><ul>{names or '<li>loading</li>'}</ul>"
-        + (f"<h2>Task models</h2><ul>{tasks}</ul>" if tasks else ""),
-    )
 
 
 def docs_page(schema: dict[str, Any]) -> str:
@@ -61,7 +44,8 @@ def docs_page(schema: dict[str, Any]) -> str:
             if "description" in endpoint:
                 parts.append(f"<pre>{escape(endpoint['description'])}</pre>")
             parts += [_example(path, *example) for example in _examples(endpoint)]
-    return _page("elmox: endpoints", "".join(parts))
+    links = "<p><a href='./'>Explorer</a>, <a href='openapi.json'>OpenAPI schema</a></p>"
+    return _page("elmox: endpoints", links + "".join(parts))
 
 
 def _examples(endpoint: dict[str, Any]) -> list[tuple[str, Any]]:

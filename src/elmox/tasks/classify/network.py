@@ -26,7 +26,7 @@ from elmox.tasks.nn.classifier import (
     max_pooled,
 )
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.encoder import BiLstm, PackedOrder
+from elmox.tasks.nn.encoder import BiLstm, encode_texts
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,7 @@ class TextClassifier(Head[LabeledText, Probabilities]):
 
     def forward(self, texts: Embedded) -> Tensor:
         """Return a score for every example and label, (B, C)."""
-        # An empty text is read as one word, the zeros of its padding.
-        mask, order = texts.mask.clone(), PackedOrder.of(texts.lengths.clamp(min=1), texts.input)
-        mask[:, 0] = True
-        words = self.encoder(texts.input, order)  # (N, T, 2H)
-        elmo = [vectors for vectors in (texts.middle, texts.output) if vectors is not None]
-        words = torch.cat([words, *elmo], dim=-1)
+        words, mask, _ = encode_texts(self.encoder, texts)
         importance = self.importance(words).masked_fill(~mask[..., None], -torch.inf).softmax(1)
         pooled = torch.cat([(importance * words).sum(1), max_pooled(words, mask)], dim=-1)
         if self._is_pair:

@@ -101,13 +101,13 @@ class SentenceInput(InputFormat):
 
     def from_lines(self, lines: Iterable[Line], tokenize: Tokenize) -> Iterator[TokenizedInput]:
         """Return every sentence; a blank line is an empty one."""
-        for index, line in enumerate(lines):
+        for line_number, line in enumerate(lines, start=1):
             by_sentence = line.offsets()
             for number, tokens in enumerate(line.sentences or [[]]):
                 offsets = {}
                 if by_sentence is not None:
                     offsets["tokens"] = by_sentence[number] if tokens else []
-                yield TokenizedInput({"line": index, "tokens": tokens}, offsets)
+                yield TokenizedInput({"line": line_number, "tokens": tokens}, offsets)
 
 
 class MarkedSentenceInput(InputFormat):
@@ -157,7 +157,7 @@ class DocumentInput(InputFormat):
     def from_lines(self, lines: Iterable[Line], tokenize: Tokenize) -> Iterator[TokenizedInput]:
         """Return the documents: one or more blank lines end one, as in text to train a biLM on."""
         document: list[tuple[int, Line]] = []
-        for index, line in enumerate(lines):
+        for index, line in enumerate(lines, start=1):
             if line.sentences:
                 document.append((index, line))
             elif document:
@@ -188,8 +188,8 @@ class TextInput(InputFormat):
 
     def from_lines(self, lines: Iterable[Line], tokenize: Tokenize) -> Iterator[TokenizedInput]:
         """Return every line, blank ones too."""
-        for index, line in enumerate(lines):
-            yield self.from_mapping({"line": index, "text": line.text or ""}, tokenize)
+        for line_number, line in enumerate(lines, start=1):
+            yield self.from_mapping({"line": line_number, "text": line.text or ""}, tokenize)
 
 
 class NamedTextsInput(InputFormat):

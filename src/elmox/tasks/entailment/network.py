@@ -26,7 +26,7 @@ from elmox.tasks.nn.classifier import (
     mean_pooled,
 )
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.encoder import BiLstm, PackedOrder, SharedDropout
+from elmox.tasks.nn.encoder import BiLstm, SharedDropout, encode_texts
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,8 @@ class Esim(Head[EntailmentPair, Probabilities]):
 
     def forward(self, texts: Embedded) -> Tensor:
         """Return a score for every pair and label, (B, C)."""
-        # An empty sentence is read as one word, the zeros of its padding. The corpora have a few,
-        # and their scores are over all pairs.
-        mask, order = texts.mask.clone(), PackedOrder.of(texts.lengths.clamp(min=1), texts.input)
-        mask[:, 0] = True
-        words = self.encoder(texts.input, order)  # (N, T, 2H)
-        elmo = [vectors for vectors in (texts.middle, texts.output) if vectors is not None]
-        words = torch.cat([words, *elmo], dim=-1)
+        # Empty sentences are read as one word: corpora have a few, and scores are over all pairs.
+        words, mask, order = encode_texts(self.encoder, texts)
         other = attended(words, _swapped(words), _swapped(mask))
         enhanced = torch.cat([words, other, words - other, words * other], dim=-1)
         composed = self.composition(self.thin(self.projection(enhanced)), order)

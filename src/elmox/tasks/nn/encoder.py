@@ -53,6 +53,29 @@ def read_padded(rnn: nn.LSTM | nn.GRU, words: Tensor, order: PackedOrder) -> Ten
     return padded.view(*words.shape[:2], -1)
 
 
+class EncodedTexts(NamedTuple):
+    """Padded texts after an RNN, for classifiers.
+
+    Attributes:
+        words: (N, T, 2C) and ELMo's vectors that join after the RNN.
+        mask: (N, T), true for words; an empty text has one, the zeros of its padding.
+        order: of the words, for further RNNs.
+    """
+
+    words: Tensor
+    mask: Tensor
+    order: PackedOrder
+
+
+def encode_texts(encoder: nn.Module, texts: Embedded) -> EncodedTexts:
+    """Read texts with a bidirectional LSTM and append ELMo's vectors."""
+    mask, order = texts.mask.clone(), PackedOrder.of(texts.lengths.clamp(min=1), texts.input)
+    mask[:, 0] = True
+    elmo = [vectors for vectors in (texts.middle, texts.output) if vectors is not None]
+    words = torch.cat([encoder(texts.input, order), *elmo], dim=-1)
+    return EncodedTexts(words, mask, order)
+
+
 def check_layers(hidden: Sequence[int], name: str = "head.hidden") -> None:
     """Check the widths of a setting that has one for each layer."""
     at_least(1, f"the number of layers in {name}", len(hidden))

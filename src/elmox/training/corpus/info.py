@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from elmox.config import validated
-from elmox.errors import ElmoxError
+from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import read_json
-from elmox.io.temporary import missing
+from elmox.io.temporary import hidden_copy, missing
 from elmox.text.vocab import SPECIAL_WORDS
 
 FORMAT = 1
@@ -29,10 +29,16 @@ _CHECKSUM_THREADS = 8  # hashing releases the interpreter
 def read_info(path: Path) -> "CorpusInfo":
     """Read and check the `corpus.json` of a corpus directory."""
     if not (path / INFO_FILE).is_file():
-        if not path.exists():
-            raise ElmoxError(missing(path, "expected a corpus made by `elmox prepare`"))
+        if hidden_copy(path) is not None:
+            raise ElmoxError(missing(path, "prepare it again"))
         problem = f"has no {INFO_FILE}" if path.is_dir() else "is not a directory"
-        raise ElmoxError(f"{path} {problem}: expected a corpus made by `elmox prepare`")
+        raise ArgumentError(
+            "{} {}, expected a corpus made by `elmox prepare`: prepare one, or give its directory "
+            "as {}",
+            path,
+            problem if path.exists() else "does not exist",
+            Argument("data.dir", "DIR"),
+        )
     values = read_json(path / INFO_FILE)
     number = values.pop("format", None)
     if number != FORMAT or number is True:

@@ -7,6 +7,8 @@
 // `ort` is onnxruntime-web or onnxruntime-node. `read` returns the bytes of a file: from the disk, or
 // in a browser by `fetch`.
 
+import { tokenPattern, tokenize } from "./tokenize.js";
+
 const text = (bytes) => new TextDecoder().decode(bytes);
 const json = async (read, name) => JSON.parse(text(await read(name)));
 const utf8 = new TextEncoder();
@@ -29,17 +31,19 @@ export class Elmo {
       elmo.words = await session("words.onnx");
       elmo.context = await session("context.onnx");
     }
-    if (config.softmax) {
+    // The softmax is large, and many programs only need vectors: it is loaded when it is first used.
+    elmo.loadSoftmax = once(async () => {
+      if (!config.softmax) throw new Error("the model was exported without its softmax");
       elmo.softmax = await session("softmax.onnx");
       elmo.predicted = text(await read("vocab.txt")).split("\n").slice(0, -1);
-    }
+    });
     return elmo;
   }
 
   // The tokens of one raw sentence, the same as in Python.
   tokenize(sentence) {
     if (this.token === null) throw new Error(`tokenizer ${this.config.tokenizer} runs only in Python: give tokens`);
-    return sentence.match(this.token) ?? [];
+    return tokenize(this.token, sentence);
   }
 
   // [[token, ...], ...] -> for each sentence, for each layer, for each token a Float32Array.
@@ -89,11 +93,16 @@ export class Elmo {
     return { data: layers.data, dims: layers.dims, lengths };
   }
 
-  // One half of a top-layer vector (forward: first half, predicts the next token; backward: second
-  // half, predicts the token before) -> log-probabilities of the words in `elmo.predicted`.
-  async logProbs(half) {
-    const hidden = new this.ort.Tensor("float32", Float32Array.from(half), [1, half.length]);
-    return (await this.softmax.run({ hidden })).log_probs.data;
+  // Halves of top-layer vectors (forward: first half, predicts the next token; backward: second half,
+  // predicts the token before) -> for each its log-probabilities of the words in `elmo.predicted`.
+  async logProbs(halves) {
+    await this.loadSoftmax();
+    const dim = this.config.projection_dim;
+    const rows = new Float32Array(halves.length * dim);
+    halves.forEach((half, i) => rows.set(half, i * dim));
+    const hidden = new this.ort.Tensor("float32", rows, [halves.length, dim]);
+    const { data, dims } = (await this.softmax.run({ hidden })).log_probs;
+    return halves.map((_, i) => data.subarray(i * dims[1], (i + 1) * dims[1]));
   }
 
   // Vectors of distinct words as one tensor; each word is encoded once.
@@ -148,10 +157,16 @@ export class Elmo {
   }
 }
 
-// The expression of tokenizer.json; %3% in it refers to a character class.
-export function tokenPattern({ source, classes, flags }) {
-  if (source === null) return null;
-  return new RegExp(source.replace(/%(\d+)%/g, (_, i) => classes[i]), flags);
+// A function whose first successful call is its only one.
+function once(work) {
+  let result = null;
+  return () => {
+    result ??= work().catch((error) => {
+      result = null;
+      throw error;
+    });
+    return result;
+  };
 }
 
 // Item -> its id, the first one where an item occurs twice.
