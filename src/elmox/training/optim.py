@@ -1,6 +1,6 @@
-"""Optimizers (Adagrad exactly as published, AdamW, Muon), learning rate schedules, gradient norms.
+"""Optimizers (Adagrad exactly as published, AdamW), learning rate schedules, gradient norms.
 
-The updates themselves are in `elmox.kernels.row_update` and `elmox.training.muon`.
+The updates themselves are in `elmox.kernels.row_update`.
 """
 
 import math
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from elmox.kernels.row_update.dispatch import update_arrays
 from elmox.kernels.row_update.plain import Adagrad, AdamW, Gradient, Update
-from elmox.training.muon import is_matrix, update_by_muon
 from elmox.training.recipe import OptimRecipe
 
 
@@ -45,8 +44,12 @@ class Optimizer:
     def __init__(self, recipe: OptimRecipe, parameters: Mapping[str, Tensor]) -> None:
         self._recipe = recipe
         self._parameters = dict(parameters)
+        start = {
+            "adagrad": {"sum": recipe.initial_accumulator},
+            "adamw": {"mean": 0.0, "square": 0.0},
+        }[recipe.name]
         self.slots: dict[str, dict[str, Tensor]] = {
-            name: {slot: torch.full_like(p, value) for slot, value in self._start(name).items()}
+            name: {slot: torch.full_like(p, value) for slot, value in start.items()}
             for name, p in self._parameters.items()
         }
 
@@ -67,36 +70,11 @@ class Optimizer:
             norm: () global norm of the gradients, which are clipped to the recipe's.
             skip: () float32; with 1 nothing is updated.
         """
-        recipe = self._recipe
-        matrices = {name: g for name, g in gradients.items() if self._uses_muon(name)}
-        divisor = (norm / (recipe.clip_norm or math.inf)).clamp(min=1.0)
-        for name, gradient in matrices.items():
-            update_by_muon(
-                name,
-                self._parameters[name],
-                self.slots[name]["momentum"],
-                gradient.values,
-                lr=lr,
-                beta=recipe.momentum,
-                weight_decay=recipe.weight_decay,
-                divisor=divisor,
-                skip=skip,
-            )
         updates = [
             Update(self._parameters[name], self.slots[name], gradient)
             for name, gradient in gradients.items()
-            if name not in matrices
         ]
-        update_arrays(updates, self._rule(lr, number + 1), norm, skip, recipe.clip_norm)
-
-    def _uses_muon(self, name: str) -> bool:
-        return self._recipe.name == "muon" and is_matrix(name)
-
-    def _start(self, name: str) -> dict[str, float]:
-        """Return the state of a parameter before the first step."""
-        if self._recipe.name == "adagrad":
-            return {"sum": self._recipe.initial_accumulator}
-        return {"momentum": 0.0} if self._uses_muon(name) else {"mean": 0.0, "square": 0.0}
+        update_arrays(updates, self._rule(lr, number + 1), norm, skip, self._recipe.clip_norm)
 
     def _rule(self, lr: float, time: int) -> Adagrad | AdamW:
         recipe = self._recipe

@@ -154,12 +154,10 @@ class OptimRecipe:
     """The optimizer.
 
     Attributes:
-        name: `adagrad` as published, without epsilon; `adamw`; or `muon`, which orthogonalizes the
-            updates of matrices and leaves the other parameters to AdamW.
+        name: `adagrad` as published, without epsilon; or `adamw`.
         lr: learning rate; with a schedule, its peak.
         initial_accumulator: Adagrad's sum of squares before the first step.
         betas, eps, weight_decay: AdamW's.
-        momentum: Muon's.
         warmup: number of updates in which the rate rises from 0.
         schedule: `constant`; `cosine`, down to `final_lr` of the rate at the last step; or `wsd`
             (warmup, stable, decay), constant, then linear down to it in the last `decay_steps`.
@@ -170,13 +168,12 @@ class OptimRecipe:
             matters to Adagrad, whose accumulator starts at a fixed value, and to clipping.
     """
 
-    name: Literal["adagrad", "adamw", "muon"] = "adagrad"
+    name: Literal["adagrad", "adamw"] = "adagrad"
     lr: float = 0.2
     initial_accumulator: float = 1.0
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
-    momentum: float = 0.95
     warmup: int = 0
     schedule: Literal["constant", "cosine", "wsd"] = "constant"
     decay_steps: int = 0
@@ -192,10 +189,8 @@ class OptimRecipe:
             above(0, f"optim.{name}", getattr(self, name))
         for name in ("warmup", "decay_steps", "clip_norm", "weight_decay", "final_lr"):
             at_least(0, f"optim.{name}", getattr(self, name))
-        for name, values in (("betas", self.betas), ("momentum", (self.momentum,))):
-            if not all(0 <= value < 1 for value in values):
-                given = getattr(self, name)
-                raise ElmoxError(f"optim.{name} is {given}, expected from 0 to below 1")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ElmoxError(f"optim.betas is {self.betas}, expected from 0 to below 1")
 
 
 @dataclass(frozen=True)
