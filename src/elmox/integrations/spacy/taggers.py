@@ -1,4 +1,4 @@
-"""Fitted models as components: `elmox_ner`, `elmox_pos` and `elmox_parser`.
+"""Fitted models and ready taggers as components: `elmox_ner`, `elmox_pos` and `elmox_parser`.
 
     nlp.add_pipe("elmox_ner", config={"model": "runs/ner/seed-0/model"})
 
@@ -194,7 +194,13 @@ def _register(
     @Language.factory(
         component,
         assigns=assigns,
-        default_config={"elmo": None, "sentences": "auto", "batch_tokens": None, "device": None},
+        default_config={
+            "model": task,  # the ready tagger of the bundled model
+            "elmo": None,
+            "sentences": "auto",
+            "batch_tokens": None,
+            "device": None,
+        },
     )
     def make(
         nlp: Language,
