@@ -23,6 +23,7 @@ from elmox.cli.options import (
     TextOptions,
     parse_layers,
 )
+from elmox.cli.shards import ShardOptions, embed_by_ray, embed_shard
 from elmox.cli.verb import verb
 from elmox.vectors.formats import OUTPUTS
 
@@ -51,6 +52,7 @@ def command(
         int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
     ] = None,
     *,
+    shards: ShardOptions,
     lines: TextOptions,
     files: ModelOptions,
     run: RunOptions,
@@ -62,6 +64,26 @@ def command(
     mixed later. An interrupted command continues when it is run again.
     """
     from elmox.io.text_files import STDIN
+
+    if shards.is_divided:
+        from elmox.vectors.ray import ShardJob
+
+        job = ShardJob(
+            model,
+            input,
+            str(output),
+            parse_layers(layers),
+            dtype.value,
+            lines.tokenized,
+            batch_tokens,
+            files.loading(run, precision, state),
+        )
+        with resumable():
+            if shards.ray is not None:
+                embed_by_ray(job, shards, run, force)
+            else:
+                embed_shard(files.load(model, run, precision, state), job, shards, run, force)
+        return
     from elmox.vectors.embed import embed_file
 
     elmo = files.load(model, run, precision, state)
@@ -76,6 +98,7 @@ def command(
             force=force,
             batch_tokens=batch_tokens,
             show_progress_bar=run.show_progress_bar,
+            log=run.log,
         )
     if run.as_json:
         run.result({"output": str(output), **asdict(summary)}, "")

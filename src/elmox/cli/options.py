@@ -219,6 +219,11 @@ class ModelOptions:
         """Return the options as arguments of `Elmo.from_pretrained`."""
         return dict(vars(self))
 
+    def loading(self, run: RunOptions, precision: Precision, state: State) -> dict[str, Any]:
+        """Return all arguments of `Elmo.from_pretrained` except the model."""
+        arguments = {"state": state.value, "device": run.device, "dtype": precision.value}
+        return {**self.arguments(), **arguments}
+
     def load(
         self,
         model: str,
@@ -232,9 +237,7 @@ class ModelOptions:
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         from elmox.elmo import Elmo
 
-        return Elmo.from_pretrained(
-            model, **self.arguments(), state=state.value, device=run.device, dtype=precision.value
-        )
+        return Elmo.from_pretrained(model, **self.loading(run, precision, state))
 
     def load_checkpoint(self, model: str) -> "Checkpoint":
         """Load a model's weights."""

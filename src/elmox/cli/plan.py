@@ -58,7 +58,7 @@ def command(
 
 
 def _rows(plan: "Plan", times: dict[int, float], bandwidth: float) -> "Iterator[str]":
-    from elmox.training.progress import duration
+    from elmox.io.progress import duration
 
     peak = "" if plan.peak_bytes is None else f", {_size(plan.peak_bytes)} measured at most"
     yield f"parameters   {plan.num_body:,} in the biLM, {plan.num_softmax:,} in the softmax"

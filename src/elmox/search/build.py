@@ -44,8 +44,8 @@ from elmox.text.batches import in_chunks
 from elmox.text.inputs import Text
 from elmox.text.lines import Line
 from elmox.text.offsets import Offsets, joined_offsets
-from elmox.vectors.embed import fingerprint
 from elmox.vectors.inputs import FileInput, Input, SentenceInput
+from elmox.vectors.job import fingerprint
 from elmox.vectors.layout import IDENTITY_KEY
 from elmox.vectors.workspace import Workspace
 
@@ -234,7 +234,7 @@ class _Builder:
             counts: Counter[str] = Counter()
             num_tokens = num_lines = 0
             with tqdm(unit="tok", unit_scale=True, desc="counting", disable=self._quiet) as bar:
-                for line in self._source.lines(0):
+                for line in self._source.lines():
                     for tokens in line.sentences:
                         counts.update(map(str.casefold, tokens))
                     bar.update(line.num_tokens)
@@ -260,7 +260,9 @@ class _Builder:
         group: list[tuple[Sequence[str], _Kept]] = []
         num_pending = 0
         lines = in_chunks(
-            self._source.lines(writer.num_lines), lambda line: line.num_tokens + 1, LINES_TOKENS
+            self._source.lines(skip=writer.num_lines),
+            lambda line: line.num_tokens + 1,
+            LINES_TOKENS,
         )
         for chunk in lines:
             selected = list(_selected(chunk, writer.num_lines, table, writer.seen))
