@@ -1,4 +1,6 @@
-"""Sample lines of training text in capitals (1.2%) and in lower case (0.8%), so that a model knows them.
+"""Sample lines of training text in capitals (1.2%) and in lower case (0.8%).
+
+A model that has read them knows text in capitals.
 
     python benchmarks/cased_lines.py train.*.txt.xz > cased.txt
     elmox prepare train.*.txt.xz cased.txt --vocab-size 132000 --out data/english

@@ -7,7 +7,7 @@ from language_models import TinyLm, tiny_lm
 from elmox.inference.layer_choice import choose_layers
 from elmox.inference.warm_state import FIRST_SENTENCES, SENTENCES_PER_ROW, mean_state
 
-TEXT = [["the", "cat", "sat"][: 1 + i % 3] + [f"w{i}"] for i in range(2 * SENTENCES_PER_ROW + 1)]
+TEXT = [["the", "cat", f"w{i}"][i % 3 :] for i in range(2 * SENTENCES_PER_ROW + 1)]
 
 
 @pytest.fixture(scope="module")

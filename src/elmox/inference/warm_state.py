@@ -35,9 +35,8 @@ def mean_state(reader: Reader, sentences: Sequence[Sequence[str]]) -> LstmState:
         _, state = reader.read(batch, state, choice)
         if step < min(FIRST_SENTENCES, num_steps - 1):
             continue
-        means = [
-            part.float().mean(dim=2, keepdim=True).cpu().double() for part in (state.hidden, state.cell)
-        ]
+        parts = (state.hidden, state.cell)
+        means = [part.float().mean(dim=2, keepdim=True).cpu().double() for part in parts]
         sums = means if sums is None else [a + b for a, b in zip(sums, means, strict=True)]
         count += 1
     assert sums is not None
