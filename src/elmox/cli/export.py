@@ -10,7 +10,6 @@ from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.explore.folder import PageReport
     from elmox.export import ExportReport
     from elmox.export.graph import Weights
 
@@ -68,7 +67,7 @@ def command(
     refuse_existing(out, force)
     elmo = Elmo(files.load_checkpoint(model), model)
     stored = cast("Weights | None", weights and weights.value)
-    report: PageReport | ExportReport
+    report: ExportReport
     if page:
         if single or state:
             raise ElmoxError("--page takes neither --single nor --state: leave them out")

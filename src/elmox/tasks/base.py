@@ -204,7 +204,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return None
 
     def training_examples(
-        self, examples: Sequence[Example], settings: Any, log: Log = lambda message: None
+        self, examples: Sequence[Example], settings: Any, log: Log
     ) -> Sequence[Example]:
         """Return the examples to train on: `examples` itself unless a task overrides this.
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from elmox.config import BUNDLED, validated
+from elmox.config import BUNDLED, Strict, validated
 from elmox.errors import ElmoxError
 from elmox.io.settings import above, at_least, change_setting, rate, read_settings, share
 from elmox.recipes import find_recipe
@@ -21,7 +21,7 @@ Changes: TypeAlias = Mapping[str, Any] | Sequence[str]  # {"fit.lr": 0.1} or ["f
 
 
 @dataclass(frozen=True)
-class ElmoRecipe:
+class ElmoRecipe(Strict):
     """ELMo's part of the input.
 
     Attributes:
@@ -51,8 +51,6 @@ class ElmoRecipe:
     finetune: bool = False
     lr: float = 0.0001
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
     def __post_init__(self) -> None:
         share("elmo.dropout", self.dropout)
         at_least(0, "elmo.penalty", self.penalty)
@@ -75,7 +73,7 @@ class ElmoRecipe:
 
 
 @dataclass(frozen=True)
-class WordsRecipe:
+class WordsRecipe(Strict):
     """The inputs that are trained with the task: word vectors and a character CNN.
 
     Attributes:
@@ -99,8 +97,6 @@ class WordsRecipe:
     width: int = 3
     dropout: float = 0.5
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         for name in ("dim", "filters"):
             at_least(0, f"words.{name}", getattr(self, name))
@@ -110,7 +106,7 @@ class WordsRecipe:
 
 
 @dataclass(frozen=True)
-class FitRecipe:
+class FitRecipe(Strict):
     """Training of the task's weights.
 
     Attributes:
@@ -137,8 +133,6 @@ class FitRecipe:
     clip_norm: float = 5.0
     seed: int = 0
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         for name in ("batch_size", "least_updates", "epochs", "patience"):
             at_least(1, f"fit.{name}", getattr(self, name))
@@ -150,15 +144,13 @@ class FitRecipe:
 
 
 @dataclass(frozen=True)
-class TaskRecipe:
+class TaskRecipe(Strict):
     """A whole recipe."""
 
     elmo: ElmoRecipe = field(default_factory=ElmoRecipe)
     words: WordsRecipe = field(default_factory=WordsRecipe)
     head: Mapping[str, Any] = field(default_factory=dict)
     fit: FitRecipe = field(default_factory=FitRecipe)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         rate("fit.lr times elmo.mix_rate", self.fit.lr * self.elmo.mix_rate)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
+from elmox.config import PRESETS, ElmoConfig, Strict, WordConfig, config_from_dict, validated
 from elmox.errors import ElmoxError
 from elmox.io.settings import above, at_least, rate, read_settings, share, to_toml
 from elmox.recipes import find_recipe
@@ -20,7 +20,7 @@ Input = Literal["characters", "words", "both"]
 
 
 @dataclass(frozen=True)
-class DataRecipe:
+class DataRecipe(Strict):
     """The text.
 
     Attributes:
@@ -29,11 +29,9 @@ class DataRecipe:
 
     dir: str = ""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
 
 @dataclass(frozen=True)
-class ModelRecipe:
+class ModelRecipe(Strict):
     """The network: a preset and changes to it.
 
     Attributes:
@@ -51,8 +49,6 @@ class ModelRecipe:
     word_dim: int = 128
     lstm: Mapping[str, Any] = field(default_factory=dict)
     char_cnn: Mapping[str, Any] = field(default_factory=dict)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         for name in ("inventory", "num_characters"):
@@ -78,7 +74,7 @@ class ModelRecipe:
 
 
 @dataclass(frozen=True)
-class SoftmaxRecipe:
+class SoftmaxRecipe(Strict):
     """The training loss.
 
     Attributes:
@@ -95,14 +91,12 @@ class SoftmaxRecipe:
     bias: Literal["zero", "unigram"] = "zero"
     cutoffs: tuple[int, ...] = (2000, 20000)
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         at_least(1, "softmax.samples", self.samples)
 
 
 @dataclass(frozen=True)
-class TrainRecipe:
+class TrainRecipe(Strict):
     """Shape and number of the steps.
 
     Attributes:
@@ -135,8 +129,6 @@ class TrainRecipe:
     seed: int = 0
     freeze: Literal["nothing", "body"] = "nothing"
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         for name in ("rows", "steps", "accumulate"):
             at_least(1, f"train.{name}", getattr(self, name))
@@ -150,7 +142,7 @@ class TrainRecipe:
 
 
 @dataclass(frozen=True)
-class OptimRecipe:
+class OptimRecipe(Strict):
     """The optimizer.
 
     Attributes:
@@ -181,8 +173,6 @@ class OptimRecipe:
     clip_norm: float = 10.0
     sum_over_steps: bool = True
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         rate("optim.lr", self.lr)
         for name in ("initial_accumulator", "eps"):
@@ -194,7 +184,7 @@ class OptimRecipe:
 
 
 @dataclass(frozen=True)
-class ReportRecipe:
+class ReportRecipe(Strict):
     """Reports, evaluations and checkpoints, which do not change what is learned.
 
     Attributes:
@@ -212,8 +202,6 @@ class ReportRecipe:
     patience: int = 0
     save_every: int = 1250
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         for name in ("log_every", "eval_rows", "save_every"):
             at_least(1, f"report.{name}", getattr(self, name))
@@ -222,7 +210,7 @@ class ReportRecipe:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Strict):
     """All settings of a training run."""
 
     data: DataRecipe = field(default_factory=DataRecipe)
@@ -231,8 +219,6 @@ class Recipe:
     train: TrainRecipe = field(default_factory=TrainRecipe)
     optim: OptimRecipe = field(default_factory=OptimRecipe)
     report: ReportRecipe = field(default_factory=ReportRecipe)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def to_toml(self) -> str:
         """Return the resolved recipe as TOML that `read_recipe` can read."""

@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmox.config import Strict
 from elmox.errors import ElmoxError
 from elmox.io.settings import above, at_least, share
 from elmox.io.transfer import to_device
@@ -42,7 +43,7 @@ LARGEST_WIDTH = 50  # words of a mention: more would be a mistake, and fill the 
 
 
 @dataclass(frozen=True)
-class CoreferenceSettings:
+class CoreferenceSettings(Strict):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -70,8 +71,6 @@ class CoreferenceSettings:
     dropout: float = 0.2
     lstm_dropout: float = 0.4
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
     def __post_init__(self) -> None:
         for name in ("hidden", "feed_forward"):
             check_layers(getattr(self, name), f"head.{name}")
@@ -88,13 +87,11 @@ class CoreferenceSettings:
 
 
 @dataclass(frozen=True)
-class CoreferenceConfig:
+class CoreferenceConfig(Strict):
     """A span ranker without its weights."""
 
     settings: CoreferenceSettings
     speakers: bool  # use the speaker as a feature
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 @dataclass(frozen=True)

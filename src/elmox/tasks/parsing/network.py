@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from elmox.config import Strict
 from elmox.io.conllu import TreebankSentence
 from elmox.io.settings import at_least, share
 from elmox.io.transfer import to_device
@@ -43,7 +44,7 @@ class Parse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParserSettings:
+class ParserSettings(Strict):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -58,8 +59,6 @@ class ParserSettings:
     relation_dim: int = 100
     dropout: float = 0.33
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
     def __post_init__(self) -> None:
         check_layers(self.hidden)
         at_least(1, "head.arc_dim", self.arc_dim)
@@ -68,13 +67,11 @@ class ParserSettings:
 
 
 @dataclass(frozen=True)
-class ParserConfig:
+class ParserConfig(Strict):
     """A parser without its weights."""
 
     settings: ParserSettings
     relations: tuple[str, ...]
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 @dataclass(frozen=True)

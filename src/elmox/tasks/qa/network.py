@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmox.config import Strict
 from elmox.io.settings import at_least, share
 from elmox.io.transfer import to_device
 from elmox.tasks.base import Head
@@ -32,7 +33,7 @@ from elmox.tasks.qa.trilinear import BiAttention, SelfAttention
 
 
 @dataclass(frozen=True)
-class AnsweringSettings:
+class AnsweringSettings(Strict):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -53,8 +54,6 @@ class AnsweringSettings:
     longest_answer: int = 17
     no_answer: bool = False
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
     def __post_init__(self) -> None:
         for name in ("hidden", "longest_context", "longest_answer"):
             at_least(1, f"head.{name}", getattr(self, name))
@@ -62,7 +61,7 @@ class AnsweringSettings:
 
 
 @dataclass(frozen=True)
-class AnsweringConfig:
+class AnsweringConfig(Strict):
     """A network without its weights.
 
     Attributes:
@@ -72,8 +71,6 @@ class AnsweringConfig:
 
     settings: AnsweringSettings
     left_out: int = 0
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class BiGru(nn.Module):

@@ -18,18 +18,13 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from elmox.config import Strict
 from elmox.io.settings import at_least, share
 from elmox.tasks.base import Head
-from elmox.tasks.nn.classifier import (
-    Probabilities,
-    attended,
-    class_loss,
-    class_probabilities,
-    max_pooled,
-    mean_pooled,
-)
+from elmox.tasks.nn.classifier import Probabilities, class_loss, class_probabilities
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import BiLstm, PackedOrder
+from elmox.tasks.nn.pooling import attended, max_pooled, mean_pooled
 from elmox.tasks.sentiment.trees import SENTIMENTS, Phrase
 
 POLARITIES = ("negative", "positive")
@@ -52,7 +47,7 @@ class Opinion:
 
 
 @dataclass(frozen=True)
-class SentimentSettings:
+class SentimentSettings(Strict):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -70,8 +65,6 @@ class SentimentSettings:
     maxout: tuple[int, ...] = (1200, 600)
     channels: int = 4
     dropout: float = 0.2
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def __post_init__(self) -> None:
         for width in self.maxout:

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmox.config import Strict
 from elmox.errors import ElmoxError
 from elmox.io.settings import at_least, share
 from elmox.io.transfer import to_device
@@ -37,7 +38,7 @@ _BEGIN_V = 1
 
 
 @dataclass(frozen=True)
-class RoleSettings:
+class RoleSettings(Strict):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -53,8 +54,6 @@ class RoleSettings:
     flag_dim: int = 100
     dropout: float = 0.1
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "flag_dim"):
             at_least(1, f"head.{name}", getattr(self, name))
@@ -62,13 +61,11 @@ class RoleSettings:
 
 
 @dataclass(frozen=True)
-class RoleConfig:
+class RoleConfig(Strict):
     """A labeler without its weights."""
 
     settings: RoleSettings
     labels: tuple[str, ...]  # without V
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class _Predicate(NamedTuple):

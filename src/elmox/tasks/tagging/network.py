@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from elmox.config import Strict
 from elmox.io.settings import share
 from elmox.io.transfer import to_device
 from elmox.tasks.base import Head
@@ -23,7 +24,7 @@ ANY_SCHEME: Scheme = "BIOUL"  # read as BIOUL, tags of all schemes have the same
 
 
 @dataclass(frozen=True)
-class TaggerSettings:
+class TaggerSettings(Strict):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -34,22 +35,18 @@ class TaggerSettings:
     hidden: tuple[int, ...] = (200, 200)
     dropout: float = 0.5
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
     def __post_init__(self) -> None:
         check_layers(self.hidden)
         share("head.dropout", self.dropout)
 
 
 @dataclass(frozen=True)
-class TaggerConfig:
+class TaggerConfig(Strict):
     """A tagger without its weights."""
 
     settings: TaggerSettings
     tags: tuple[str, ...]
     scheme: Scheme | None  # of tags that mark spans
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class Tagger(Head[TaggedSentence, list[str]]):
