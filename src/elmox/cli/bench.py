@@ -110,7 +110,7 @@ def lstm(
         list[int] | None, typer.Option(help="Time steps. May be repeated.", min=1)
     ] = None,
     compile: Annotated[
-        bool, typer.Option("--compile", help="Also measure torch.compile, which takes minutes.")
+        bool, typer.Option(help="Also measure torch.compile, which takes minutes.")
     ] = False,
     no_peers: NoPeers = False,
     *,
@@ -228,9 +228,7 @@ def embed(
     text: TextOption = None,
     sentences: Annotated[int, typer.Option(help="Number of sentences.", min=1)] = 500,
     repeats: Repeats = 3,
-    one_at_a_time: Annotated[
-        bool, typer.Option("--one-at-a-time", help="Also embed sentence by sentence.")
-    ] = False,
+    one_at_a_time: Annotated[bool, typer.Option(help="Also embed sentence by sentence.")] = False,
     file: Annotated[
         ReadableFormat | None, typer.Option(help="Also write a file of vectors.")
     ] = None,

@@ -36,7 +36,7 @@ def command(
         ),
     ],
     no_softmax: Annotated[
-        bool, typer.Option("--no-softmax", help="Leave out the softmax: vectors do not need it.")
+        bool, typer.Option(help="Leave out the softmax: vectors do not need it.")
     ] = False,
     dtype: Annotated[
         WeightType,

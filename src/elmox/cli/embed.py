@@ -10,6 +10,7 @@ import typer
 from elmox.cli.interruption import resumable
 from elmox.cli.options import (
     TEXT_HELP,
+    BatchTokens,
     FileType,
     FileTypeOption,
     Force,
@@ -48,9 +49,7 @@ def command(
         State, typer.Option(help="LSTM state that every sentence starts from.")
     ] = State.zero,
     force: Force = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
-    ] = None,
+    batch_tokens: BatchTokens = None,
     *,
     shards: ShardOptions,
     lines: TextOptions,

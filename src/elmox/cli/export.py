@@ -24,20 +24,14 @@ def command(
         Path, typer.Argument(help="Directory to create; it appears whole or not at all.")
     ],
     single: Annotated[
-        bool,
-        typer.Option(
-            "--single", help="Write one graph, elmo.onnx. It cannot cache the vectors of words."
-        ),
+        bool, typer.Option(help="Write one graph, elmo.onnx. It cannot cache the vectors of words.")
     ] = False,
     state: Annotated[
         bool,
-        typer.Option(
-            "--state", help="Add a start state to the inputs and the final state to the outputs."
-        ),
+        typer.Option(help="Add a start state to the inputs and the final state to the outputs."),
     ] = False,
     softmax: Annotated[
-        bool,
-        typer.Option("--softmax", help="Write softmax.onnx too, to score text and to fill gaps."),
+        bool, typer.Option(help="Write softmax.onnx too, to score text and to fill gaps.")
     ] = False,
     weights: Annotated[
         WeightType | None,
@@ -47,8 +41,7 @@ def command(
         ),
     ] = None,
     page: Annotated[
-        bool,
-        typer.Option("--page", help="Write the explorer with the model in it, for any web host."),
+        bool, typer.Option(help="Write the explorer with the model in it, for any web host.")
     ] = False,
     force: Force = False,
     *,

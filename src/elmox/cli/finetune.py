@@ -48,9 +48,7 @@ def command(
             "the perplexity before and after unknown.",
         ),
     ] = 10,
-    new_vocab: Annotated[
-        bool, typer.Option("--new-vocab", help="Predict the words of the domain.")
-    ] = False,
+    new_vocab: Annotated[bool, typer.Option(help="Predict the words of the domain.")] = False,
     vocab_size: Annotated[
         int | None, typer.Option(help="Maximum size of a new vocabulary.")
     ] = None,
@@ -64,7 +62,7 @@ def command(
         Path | None, typer.Option(help="Also write the result to this file in AI2's format.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")
+        bool, typer.Option(help="Continue an interrupted run of the same command.")
     ] = False,
     *,
     lines: TextOptions,

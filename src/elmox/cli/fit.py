@@ -47,10 +47,7 @@ def command(
         float | None, typer.Option("--lambda", help="Weight of the L2 penalty of the mix.")
     ] = None,
     finetune: Annotated[
-        bool,
-        typer.Option(
-            "--finetune", help="Fine-tune the biLM as well; its weights are saved with the model."
-        ),
+        bool, typer.Option(help="Fine-tune the biLM as well; its weights are saved with the model.")
     ] = False,
     vectors: Annotated[
         Path | None,

@@ -8,6 +8,7 @@ import typer
 
 from elmox.cli.interruption import resumable
 from elmox.cli.options import (
+    BatchTokens,
     Force,
     LayersOption,
     ModelArgument,
@@ -55,9 +56,7 @@ def command(
     layers: LayersOption = "top",
     precision: PrecisionOption = Precision.float32,
     force: Force = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
-    ] = None,
+    batch_tokens: BatchTokens = None,
     *,
     lines: TextOptions,
     files: ModelOptions,

@@ -40,10 +40,7 @@ def command(
     k: Annotated[int, typer.Option("-k", help="Number of neighbors per list.", min=1)] = 5,
     same_word: Annotated[
         bool,
-        typer.Option(
-            "--same-word",
-            help="Search only other occurrences of the word, in any case: much faster.",
-        ),
+        typer.Option(help="Search only other occurrences of the word, in any case: much faster."),
     ] = False,
     *,
     lines: TextOptions,

@@ -73,6 +73,9 @@ OutDirectory: TypeAlias = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Directory to create.")
 ]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+BatchTokens: TypeAlias = Annotated[
+    int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
+]
 LayersOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -267,12 +270,9 @@ class TextOptions:
     """Format of lines of text."""
 
     tokenized: Annotated[
-        bool,
-        typer.Option(
-            "--tokenized", help="The text is tokenized, one sentence per line: split at spaces."
-        ),
+        bool, typer.Option(help="The text is tokenized, one sentence per line: split at spaces.")
     ] = False
-    raw: Annotated[bool, typer.Option("--raw", hidden=True, callback=_note_raw)] = False
+    raw: Annotated[bool, typer.Option(hidden=True, callback=_note_raw)] = False
 
     def line_format(self, path: str) -> "LineFormat":
         """Return the format of a file's lines."""

@@ -33,7 +33,7 @@ def command(
     ] = None,
     license_file: Annotated[Path | None, typer.Option(help="Text of the license.")] = None,
     no_softmax: Annotated[
-        bool, typer.Option("--no-softmax", help="Do not write the package of the softmax.")
+        bool, typer.Option(help="Do not write the package of the softmax.")
     ] = False,
     tagger: Annotated[
         list[str] | None,
@@ -46,9 +46,9 @@ def command(
         WeightType, typer.Option(help="Number format of the taggers' weights.")
     ] = WeightType.float16,
     taggers_apart: Annotated[
-        bool, typer.Option("--taggers-apart", help="Write the taggers as a package of their own.")
+        bool, typer.Option(help="Write the taggers as a package of their own.")
     ] = False,
-    wheel: Annotated[bool, typer.Option("--wheel", help="Build the wheels too, in dist/.")] = False,
+    wheel: Annotated[bool, typer.Option(help="Build the wheels too, in dist/.")] = False,
     force: Force = False,
     *,
     show: PrintOptions,

@@ -29,8 +29,7 @@ def command(
     model: ModelArgument,
     text: TextArgument,
     tokens: Annotated[
-        bool,
-        typer.Option("--tokens", help="Print one line per token, and a blank line per sentence."),
+        bool, typer.Option(help="Print one line per token, and a blank line per sentence.")
     ] = False,
     *,
     lines: TextOptions,

@@ -33,11 +33,10 @@ def command(
         str | None, typer.Option(metavar="WORD", help="The word, if it is not marked.")
     ] = None,
     any_word: Annotated[
-        bool,
-        typer.Option("--any-word", help="Search all words; needs the extra faiss to be fast."),
+        bool, typer.Option(help="Search all words; needs the extra faiss to be fast.")
     ] = False,
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="Group the uses of a word into senses, with examples.")
+        bool, typer.Option(help="Group the uses of a word into senses, with examples.")
     ] = False,
     senses: Annotated[
         int | None,

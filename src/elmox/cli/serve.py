@@ -86,10 +86,10 @@ def command(
         typer.Option(help="API keys, one per line, in addition to those in $ELMOX_API_KEYS."),
     ] = None,
     allow_public: Annotated[
-        bool, typer.Option("--allow-public", help="Serve other machines without an API key.")
+        bool, typer.Option(help="Serve other machines without an API key.")
     ] = False,
     public_metrics: Annotated[
-        bool, typer.Option("--public-metrics", help="Serve /metrics without an API key.")
+        bool, typer.Option(help="Serve /metrics without an API key.")
     ] = False,
     cors_origin: Annotated[
         list[str] | None,
@@ -97,14 +97,10 @@ def command(
             metavar="ORIGIN", help="Let pages of this origin call the server. May be repeated."
         ),
     ] = None,
-    access_log: Annotated[
-        bool, typer.Option("--access-log/--no-access-log", help="Log a JSON line per request.")
-    ] = True,
-    tracing: Annotated[
-        bool, typer.Option("--tracing", help="Create OpenTelemetry spans; see $OTEL_*.")
-    ] = False,
+    access_log: Annotated[bool, typer.Option(help="Log a JSON line per request.")] = True,
+    tracing: Annotated[bool, typer.Option(help="Create OpenTelemetry spans; see $OTEL_*.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Load everything, print what is loaded, and exit.")
+        bool, typer.Option(help="Load everything, print what is loaded, and exit.")
     ] = False,
     *,
     limits: LimitOptions,

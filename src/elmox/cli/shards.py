@@ -25,10 +25,7 @@ class ShardOptions:
         ),
     ] = None
     merge: Annotated[
-        bool,
-        typer.Option(
-            "--merge", help="Write OUTPUT from OUTPUT.shards when all shards are embedded."
-        ),
+        bool, typer.Option(help="Write OUTPUT from OUTPUT.shards when all shards are embedded.")
     ] = False
     ray: Annotated[
         str | None,
@@ -44,9 +41,7 @@ class ShardOptions:
     worker_memory: Annotated[
         float | None, typer.Option(metavar="GB", help="Ray: memory reserved per worker.", min=0.001)
     ] = None
-    no_merge: Annotated[
-        bool, typer.Option("--no-merge", help="Ray: leave the parts in OUTPUT.shards.")
-    ] = False
+    no_merge: Annotated[bool, typer.Option(help="Ray: leave the parts in OUTPUT.shards.")] = False
 
     @property
     def is_divided(self) -> bool:
