@@ -93,9 +93,9 @@ class Elmo(TextEncoder):
 
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
-                model directory; AI2's weights.hdf5 with its options file next to it; an NLPL zip;
-                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; a TensorFlow checkpoint; or a
-                hub id, `owner/name`. The attribute `description` names the recognized format.
+                model directory; a model of another program (`elmox.pretrained.formats` lists them),
+                AI2's with its options file next to it; or a hub id, `owner/name`. The attribute
+                `description` names the recognized format.
             revision: branch, tag or commit of a hub id.
             token: access token for a hub id; True for the one that is stored on this machine.
             state: "zero" starts every sentence from zeros; "warm" from the state stored with the

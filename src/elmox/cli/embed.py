@@ -45,9 +45,7 @@ def command(
     layers: LayersOption = "all",
     dtype: FileTypeOption = FileType.float32,
     precision: PrecisionOption = Precision.float32,
-    state: Annotated[
-        State, typer.Option(help="LSTM state that every sentence starts from.")
-    ] = State.zero,
+    state: Annotated[State, "LSTM state that every sentence starts from."] = State.zero,
     force: Force = False,
     batch_tokens: BatchTokens = None,
     *,

@@ -24,25 +24,17 @@ def command(
         Path, typer.Argument(help="Directory to create; it appears whole or not at all.")
     ],
     single: Annotated[
-        bool, typer.Option(help="Write one graph, elmo.onnx. It cannot cache the vectors of words.")
+        bool, "Write one graph, elmo.onnx. It cannot cache the vectors of words."
     ] = False,
     state: Annotated[
-        bool,
-        typer.Option(help="Add a start state to the inputs and the final state to the outputs."),
+        bool, "Add a start state to the inputs and the final state to the outputs."
     ] = False,
-    softmax: Annotated[
-        bool, typer.Option(help="Write softmax.onnx too, to score text and to fill gaps.")
-    ] = False,
+    softmax: Annotated[bool, "Write softmax.onnx too, to score text and to fill gaps."] = False,
     weights: Annotated[
         WeightType | None,
-        typer.Option(
-            help="Number format of the weights. Default: float16 where that is lossless, otherwise "
-            "float32."
-        ),
+        "Number format of the weights. Default: float16 where that is lossless, otherwise float32.",
     ] = None,
-    page: Annotated[
-        bool, typer.Option(help="Write the explorer with the model in it, for any web host.")
-    ] = False,
+    page: Annotated[bool, "Write the explorer with the model in it, for any web host."] = False,
     force: Force = False,
     *,
     files: ModelOptions,

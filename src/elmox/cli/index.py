@@ -41,8 +41,7 @@ def command(
         ),
     ] = None,
     stop_words: Annotated[
-        Path | None,
-        typer.Option(help="Words that are not content words, one per line; English by default."),
+        Path | None, "Words that are not content words, one per line; English by default."
     ] = None,
     min_count: Annotated[
         int, typer.Option(help="Minimum number of uses of a content word.", min=1)

@@ -24,12 +24,12 @@ class TagKind(StrEnum):
     "elmox probe pos --train train.conllu --dev dev.conllu --test test.conllu --seeds 1",
 )
 def command(
-    train: Annotated[Path, typer.Option(help="CoNLL-U file to train on.")],
-    dev: Annotated[Path, typer.Option(help="CoNLL-U file to tune on.")],
-    test: Annotated[Path, typer.Option(help="CoNLL-U file to score.")],
+    train: Annotated[Path, "CoNLL-U file to train on."],
+    dev: Annotated[Path, "CoNLL-U file to tune on."],
+    test: Annotated[Path, "CoNLL-U file to score."],
     model: ModelArgument = BUNDLED,
     tags: Annotated[
-        TagKind, typer.Option(help="Tags of the treebank's own set, or the universal ones.")
+        TagKind, "Tags of the treebank's own set, or the universal ones."
     ] = TagKind.xpos,
     seeds: Annotated[int, typer.Option(help="Number of probes per layer.", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="First seed; the others follow.", min=0)] = 0,

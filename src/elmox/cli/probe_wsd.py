@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 def command(
     train: Annotated[
         Path,
-        typer.Option(
-            help="Sense-tagged text: SemCor as NAME.data.xml with NAME.gold.key.txt next to it, or "
-            "JSON lines (.jsonl).",
-        ),
+        "Sense-tagged text: SemCor as NAME.data.xml with NAME.gold.key.txt next to it, or "
+        "JSON lines (.jsonl).",
     ],
     test: Annotated[
         Path,
@@ -38,7 +36,7 @@ def command(
             "Raganato et al.'s Evaluation_Datasets.",
         ),
     ],
-    senses: Annotated[Path, typer.Option(help="index.sense of WordNet 3.0.")],
+    senses: Annotated[Path, "index.sense of WordNet 3.0."],
     model: ModelArgument = BUNDLED,
     precision: PrecisionOption = Precision.float32,
     *,

@@ -6,6 +6,10 @@ parameter of that type, and each field becomes an option:
     @verb("elmox score english-small text.txt")
     def command(model: ModelArgument, text: TextArgument, *, lines: TextOptions, run: RunOptions):
         ...
+
+An option that needs nothing but a help text is annotated with the text:
+
+    lr: Annotated[float, "Peak learning rate."] = 5e-4
 """
 
 import inspect
@@ -100,7 +104,7 @@ def _completed(name: str, annotation: Any, default: Any) -> Any:
     A switch that is off by default is `--name` alone; typer would add `--no-name`.
     """
     kind, info = get_args(annotation)
-    info = copy(info)
+    info = typer.Option(help=info) if isinstance(info, str) else copy(info)
     if kind is bool and default is False and not info.param_decls:
         info.param_decls = (f"--{name.replace('_', '-')}",)
     if info.metavar is None:
