@@ -105,7 +105,7 @@ def _completed(name: str, annotation: Any, default: Any) -> Any:
     """
     kind, info = get_args(annotation)
     info = typer.Option(help=info) if isinstance(info, str) else copy(info)
-    if kind is bool and default is False and not info.param_decls:
+    if kind is bool and default is False and info.default is ...:  # no name is given
         info.param_decls = (f"--{name.replace('_', '-')}",)
     if info.metavar is None:
         info.metavar = name.upper() if isinstance(info, ArgumentInfo) else _metavar(kind)
