@@ -5,6 +5,7 @@ Types of single options come first, then groups of them: a verb with a parameter
 """
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -113,6 +114,18 @@ Settings: TypeAlias = Annotated[
         metavar="KEY=VALUE",
         help="Change a setting of the recipe; KEY is section.name. May be repeated.",
     ),
+]
+
+
+def above_zero(value: float | None) -> float | None:
+    """Refuse an option that is not a finite number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value:g} is not a number above 0.")
+    return value
+
+
+SecondsOption: TypeAlias = Annotated[
+    float, typer.Option("--seconds", help="Seconds to measure.", callback=above_zero)
 ]
 
 

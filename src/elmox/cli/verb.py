@@ -56,9 +56,11 @@ def verb(*examples: str) -> Callable[[Callable[..., None]], Verb]:
     return decorate
 
 
-def verb_group(help: str, verbs: Mapping[str, Verb]) -> typer.Typer:
+def verb_group(
+    help: str, verbs: Mapping[str, Verb], cls: type[VerbGroup] = VerbGroup
+) -> typer.Typer:
     """Make one verb of several: `elmox bench lstm`, `elmox bench cnn`."""
-    app = typer.Typer(cls=VerbGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(cls=cls, help=help, no_args_is_help=True, rich_markup_mode=None)
     for name, member in verbs.items():
         member.add_to(app, name)
     return app
