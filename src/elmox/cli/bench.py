@@ -30,7 +30,7 @@ class Size(StrEnum):
 
 Repeats: TypeAlias = Annotated[int, typer.Option(help="Number of runs; the median counts.", min=1)]
 TextOption: TypeAlias = Annotated[Path | None, "Running text; Python's documentation by default."]
-NoPeers: TypeAlias = Annotated[bool, typer.Option("--no-peers", help="Leave out other packages.")]
+NoPeers: TypeAlias = Annotated[bool, "Leave out other packages."]
 
 
 class TrainingPrecision(StrEnum):

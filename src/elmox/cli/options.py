@@ -75,7 +75,7 @@ HeldOutText: TypeAlias = Annotated[
 OutDirectory: TypeAlias = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Directory to create.")
 ]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+Force: TypeAlias = Annotated[bool, "Overwrite an existing output."]
 BatchTokens: TypeAlias = Annotated[
     int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
 ]

@@ -48,9 +48,7 @@ def command(
     ] = None,
     layers: LayersOption = "all",
     dtype: FileTypeOption = FileType.float32,
-    format: Annotated[
-        ReadableFormat, typer.Option(help="Format of the output.")
-    ] = ReadableFormat.hdf5,
+    format: Annotated[ReadableFormat, "Format of the output."] = ReadableFormat.hdf5,
     precision: PrecisionOption = Precision.float32,
     folder: Annotated[
         Path | None,
