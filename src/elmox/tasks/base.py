@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.io.progress import Log
+from elmox.io.settings import Section
 from elmox.tasks.data.input_formats import InputFormat, SentenceInput
 from elmox.tasks.data.texts import Sentence
 from elmox.tasks.nn.embedder import Embedded, Widths
@@ -71,6 +72,12 @@ def characters(
         offsets: of all tokens; None returns None twice.
     """
     return (None, None) if offsets is None else (offsets[start][0], offsets[end - 1][1])
+
+
+class HeadSettings(Section):
+    """Settings of a recipe's `[head]`; each task has its own."""
+
+    section: ClassVar = "head"
 
 
 class Head(nn.Module, ABC, Generic[Example, Prediction]):

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from elmox.config import Strict
-from elmox.io.settings import at_least, share
-from elmox.tasks.base import Head
+from elmox.io.settings import PositiveInt, Share
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.nn.classifier import Probabilities, class_loss, class_probabilities
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import BiLstm, SharedDropout, encode_texts
@@ -34,7 +34,7 @@ class EntailmentPair:
 
 
 @dataclass(frozen=True)
-class EntailmentSettings(Strict):
+class EntailmentSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -44,12 +44,8 @@ class EntailmentSettings(Strict):
             LSTM has none: `words.dropout` and `elmo.dropout` precede it.
     """
 
-    hidden: int = 300
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        at_least(1, "head.hidden", self.hidden)
-        share("head.dropout", self.dropout)
+    hidden: PositiveInt = 300
+    dropout: Share = 0.5
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmox.config import Strict
-from elmox.io.settings import at_least, share
+from elmox.io.settings import PositiveInt, Share
 from elmox.io.transfer import to_device
-from elmox.tasks.base import Head
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import PackedOrder, SharedDropout, read_padded
 from elmox.tasks.qa.passages import Passage, TextQuestion
@@ -33,7 +33,7 @@ from elmox.tasks.qa.trilinear import BiAttention, SelfAttention
 
 
 @dataclass(frozen=True)
-class AnsweringSettings(Strict):
+class AnsweringSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -48,16 +48,11 @@ class AnsweringSettings(Strict):
             training and in scoring.
     """
 
-    hidden: int = 90
-    dropout: float = 0.2
-    longest_context: int = 400
-    longest_answer: int = 17
+    hidden: PositiveInt = 90
+    dropout: Share = 0.2
+    longest_context: PositiveInt = 400
+    longest_answer: PositiveInt = 17
     no_answer: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "longest_context", "longest_answer"):
-            at_least(1, f"head.{name}", getattr(self, name))
-        share("head.dropout", self.dropout)
 
 
 @dataclass(frozen=True)
