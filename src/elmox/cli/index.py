@@ -9,13 +9,11 @@ import typer
 from elmox.cli.interruption import resumable
 from elmox.cli.options import (
     BatchTokens,
+    ComputeOptions,
     Force,
     LayersOption,
     ModelArgument,
     ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
     TextArgument,
     TextOptions,
     parse_layers,
@@ -53,13 +51,12 @@ def command(
         ),
     ] = MAX_PER_WORD,
     layers: LayersOption = "top",
-    precision: PrecisionOption = Precision.float32,
     force: Force = False,
     batch_tokens: BatchTokens = None,
     *,
     lines: TextOptions,
     files: ModelOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Write an index of the uses of words, for elmox search.
 
@@ -74,7 +71,7 @@ def command(
     if stop_words is not None:
         with open_text(stop_words) as file:
             stop = file.read().split()
-    elmo = files.load(model, run, precision)
+    elmo = files.load(model, run, run.precision)
     with resumable():
         summary = build_index(
             elmo,

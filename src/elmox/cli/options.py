@@ -215,6 +215,13 @@ class RunOptions(PrintOptions):
 
 
 @dataclass(frozen=True)
+class ComputeOptions(RunOptions):
+    """The same, for verbs that compute vectors in any precision."""
+
+    precision: PrecisionOption = Precision.float32
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """Options of loading a model: files of legacy weights, the revision of a Hub id."""
 

@@ -96,7 +96,7 @@ class Section(Strict):
 
 
 @cache
-def _checks(kind: type[Section]) -> list[tuple[str, Callable[[str, Any], None]]]:
+def _checks(kind: type[Any]) -> list[tuple[str, Callable[[str, Any], None]]]:
     """Return the fields that have a range, and what checks them: the metadata of `Annotated`."""
     hints = get_type_hints(kind, include_extras=True)
     return [(n, check) for n, hint in hints.items() for check in getattr(hint, "__metadata__", ())]
