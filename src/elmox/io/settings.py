@@ -1,8 +1,8 @@
 """Settings in TOML files: reading, changing and writing them."""
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
@@ -91,15 +91,9 @@ class Section(Strict):
     section: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for name, check in _checks(type(self)):
-            check(f"{self.section}.{name}", getattr(self, name))
-
-
-@cache
-def _checks(kind: type[Any]) -> list[tuple[str, Callable[[str, Any], None]]]:
-    """Return the fields that have a range, and what checks them: the metadata of `Annotated`."""
-    hints = get_type_hints(kind, include_extras=True)
-    return [(n, check) for n, hint in hints.items() for check in getattr(hint, "__metadata__", ())]
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for check in getattr(hint, "__metadata__", ()):  # of `Annotated`
+                check(f"{self.section}.{name}", getattr(self, name))
 
 
 def _table(name: str, values: Mapping[str, Any]) -> str:
