@@ -141,13 +141,14 @@ def test_the_directory_is_complete() -> None:
     names = {file.name for file in MODEL.iterdir()}
     assert names == {
         *("config.json", "model.safetensors", "softmax.safetensors", "vocab.txt"),
-        *("state.safetensors", "README.md", "training.toml", "metrics.jsonl"),
+        *("README.md", "training.toml", "metrics.jsonl"),
     }
-    for name in ("model", "softmax", "state"):
+    for name in ("model", "softmax"):
         stored = load_file(MODEL / f"{name}.safetensors").values()
         assert {tensor.dtype for tensor in stored} == {torch.float16}
     assert "{facts}" not in (MODEL / "README.md").read_text("utf-8")
-    Elmo.from_pretrained(state="warm")
+    with pytest.raises(ElmoxError, match="no warm state"):
+        Elmo.from_pretrained(state="warm")
 
 
 @needs_model

@@ -9,14 +9,12 @@ import typer
 
 from elmox.cli.options import (
     TEXT_HELP,
+    ComputeOptions,
     FileType,
     FileTypeOption,
     LayersOption,
     ModelArgument,
     ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
     SecondsOption,
     TextOptions,
     above_zero,
@@ -48,10 +46,7 @@ def command(
     ] = None,
     layers: LayersOption = "all",
     dtype: FileTypeOption = FileType.float32,
-    format: Annotated[
-        ReadableFormat, typer.Option(help="Format of the output.")
-    ] = ReadableFormat.hdf5,
-    precision: PrecisionOption = Precision.float32,
+    format: Annotated[ReadableFormat, "Format of the output."] = ReadableFormat.hdf5,
     folder: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where to write the sample: on the disk of the output."),
@@ -60,7 +55,7 @@ def command(
     *,
     lines: TextOptions,
     files: ModelOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Estimate the time and the price of embedding many tokens.
 
@@ -70,7 +65,7 @@ def command(
     from elmox.vectors.plan import plan_embed
 
     plan = plan_embed(
-        files.load(model, run, precision),
+        files.load(model, run, run.precision),
         input,
         layers=parse_layers(layers),
         dtype=dtype.value,

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -76,6 +76,20 @@ class IndexSummary:
     num_embedded: int
     seconds: float
     was_complete: bool = False
+
+
+class IndexOptions(TypedDict, total=False):
+    """Options of `OccurrenceIndex.build`, which describes them."""
+
+    layers: Layers
+    words: Iterable[str] | None
+    stop_words: Iterable[str] | None
+    min_count: int
+    max_per_word: int | None
+    tokenized: bool
+    force: bool
+    batch_tokens: int | None
+    show_progress_bar: bool
 
 
 def build_index(
