@@ -8,6 +8,7 @@ In a table whose columns are called `old` and `new`, the code of the `new` colum
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -42,8 +43,12 @@ TABLES = {
     "results.md", "stability.md", "tutorials/index.md", "migration/index.md",
     *(f"reference/api/{name}.md" for name in ("elmo", "embedding", "tasks", "vectors")),
 }  # fmt: skip
-# Pages whose package is not installed with the others, because the two do not go together.
-APART = {"integrations/flair.md": "flair", "migration/flair.md": "flair"}
+# Pages whose package is not installed with the others: flair needs other versions, Spark is large.
+APART = {
+    "integrations/flair.md": "flair",
+    "migration/flair.md": "flair",
+    "integrations/spark.md": "pyspark",
+}
 GENERATED = {DOCS / "reference" / name for name in ("cli.md", "recipes.md")}
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
@@ -170,6 +175,7 @@ def test_examples_run(
         pytest.importorskip(package)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # otherwise the first python3 of PATH
     names: dict[str, Any] = {"__name__": page.stem}
     with ExitStack() as servers:
         page_blocks = runnable(page.read_text("utf-8"))

@@ -12,6 +12,7 @@
 // {loaded, total} in bytes while files arrive, at the start and later (the softmax, frequent words).
 
 import { openHttp } from "./http.js";
+import { once } from "./once.js";
 
 export const MAX_CHARACTERS = 2000; // of one sentence
 export const MAX_TOKENS = 200;
@@ -26,7 +27,7 @@ export async function openModel(onProgress) {
     ...methods,
     layers: guarded(methods.layers),
     scores: guarded(methods.scores),
-    frequentWords: loadedOnce(methods.frequentWords),
+    frequentWords: once(methods.frequentWords),
     info: { ...info, isLocal: page.backend !== "http", hasFrequentWords: page.frequentWords },
   };
 }
@@ -84,15 +85,4 @@ function checkSentence(sentence) {
         `${MAX_CHARACTERS.toLocaleString("en")} characters; elmox embed reads files of any size.`,
     );
   }
-}
-
-function loadedOnce(method) {
-  let result = null;
-  return () => {
-    result ??= method().catch((error) => {
-      result = null;
-      throw error;
-    });
-    return result;
-  };
 }
