@@ -30,7 +30,7 @@ pytest.importorskip("material", reason="needs mkdocs-material")
 
 
 class Page(HTMLParser):
-    ""Content of a page, and its references.""
+    """Content of a page, and its references."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ print((folder / "train.txt").read_text()[:120])
 # %%
 settings = {
     "head.hidden": [50],
-    "fit.epochs": 15,
+    "fit.epochs": 40,
     "fit.patience": 10,
     "fit.lr": 0.003,
     "fit.batch_size": 8,
