@@ -29,7 +29,8 @@ from machine import RESULTS, cpu_name, running_english
 from elmox import Elmo
 from elmox.model.init import random_checkpoint
 from elmox.text.sentences import split_sentences
-from elmox.vectors.embed import PART_BYTES_CUDA, embed_file
+from elmox.vectors.embed import embed_file
+from elmox.vectors.job import PART_BYTES_CUDA
 
 OUTPUTS = {"npy": "vectors", "hdf5": "vectors.hdf5"}
 ROOM = {"npy": 1.5, "hdf5": 4}  # times the vectors' size that the disk must have free

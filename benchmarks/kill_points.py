@@ -220,15 +220,15 @@ def _be_elmox(
 ) -> None:
     import elmox.cli.main
     import elmox.io.files
-    import elmox.vectors.embed
+    import elmox.vectors.chunks
 
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     tempfile.tempdir = str(work / "tmp")
     os.environ["ELMOX_CACHE"] = str(work / "cache")
-    elmox.vectors.embed.default_part_bytes = lambda elmo: SMALL_PART
-    elmox.vectors.embed.CHUNK_BYTES = SMALL_PART
+    elmox.vectors.embed.default_part_bytes = lambda elmo: SMALL_PART  # type: ignore[attr-defined]
+    elmox.vectors.chunks.CHUNK_BYTES = SMALL_PART
     if not exchange:
         elmox.io.files._renameat2 = lambda: None  # type: ignore[assignment]
     sys.argv = ["elmox", *(_located(word, inputs, work) for word in words.split())]

@@ -95,7 +95,7 @@ def test_float16_files(
     stored: str, computed: str, chunk: int, large: Elmo, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("elmox.vectors.embed.CHUNK_BYTES", chunk)  # a small one: a sentence is cut
+    monkeypatch.setattr("elmox.vectors.chunks.CHUNK_BYTES", chunk)  # a small one: a sentence is cut
     source = tmp_path / "in.txt"
     source.write_text("Live in the present\n")
     large.to(dtype=computed)

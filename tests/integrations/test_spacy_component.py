@@ -1,6 +1,8 @@
 """The component `elmox` of spaCy pipelines."""
 
+import importlib
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -270,3 +272,10 @@ def test_components_after_it_do_not_read_its_vectors(tiny: Path) -> None:
 def test_bad_options_are_refused(tiny: Path, config: dict[str, Any]) -> None:
     with pytest.raises(ElmoxError, match=next(iter(config))):
         pipeline(tiny, **config)
+
+
+def test_without_spacy_the_error_states_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    monkeypatch.delitem(sys.modules, "elmox.integrations.spacy")
+    with pytest.raises(ImportError, match=r"spaCy is not installed: pip install 'elmox\[spacy\]'"):
+        importlib.import_module("elmox.integrations.spacy")

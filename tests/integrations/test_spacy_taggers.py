@@ -160,3 +160,10 @@ def test_together_and_stored(models: dict[str, str], tmp_path: Path) -> None:
 def test_a_model_for_another_task_is_refused(models: dict[str, str]) -> None:
     with pytest.raises(ElmoxError, match="is a model for pos, the component 'elmox_ner' expects"):
         pipeline("elmox_ner", models["pos"])("the cat")
+
+
+def test_the_default_is_the_ready_tagger_of_the_bundled_model() -> None:
+    nlp = spacy.blank("en")
+    for component, task in (("elmox_ner", "ner"), ("elmox_pos", "pos"), ("elmox_parser", "parse")):
+        nlp.add_pipe(component)
+        assert nlp.get_pipe_config(component)["model"] == task

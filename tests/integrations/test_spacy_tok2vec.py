@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
+from checkpoints import random_options, write_ai2
 from spacy.tokens import Doc, Span
 from thinc.api import Adam
 
@@ -123,6 +124,28 @@ def test_a_width_adds_a_layer_and_round_trips(tiny: Path, docs: list[Doc]) -> No
     loaded = build_tok2vec(str(tiny), width=8).from_bytes(stored)
     for vectors, expected in zip(loaded.predict(docs), output, strict=True):
         np.testing.assert_array_equal(vectors, expected)
+
+
+def test_another_model_than_that_of_training_is_refused(
+    tiny: Path, docs: list[Doc], tmp_path: Path
+) -> None:
+    trained: Any = build_tok2vec(str(tiny), width=8)
+    trained.initialize(docs)
+    other = write_ai2(tmp_path, random_options(), np.random.default_rng(1))
+    loaded = build_tok2vec(str(other), width=8).from_bytes(trained.to_bytes())
+    with pytest.raises(ElmoxError, match="saved with another biLM"):
+        loaded.predict(docs)
+
+
+def test_every_sentence_is_encoded_once(
+    tiny: Path, docs: list[Doc], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: Any = build_tok2vec(str(tiny))
+    model.initialize()
+    expected = model.predict(docs)
+    monkeypatch.setattr(Elmo, "encode_tokens", None)
+    for vectors, first in zip(model.predict(docs), expected, strict=True):
+        np.testing.assert_array_equal(vectors, first)
 
 
 @pytest.mark.parametrize("options", [{"width": 0}, {"sentences": "paragraphs"}])

@@ -151,6 +151,19 @@ def test_new_heads_are_initialized_and_the_bilm_stays_frozen(saved: Path, native
         assert all(parameter.requires_grad for parameter in thawed.parameters())
 
 
+def test_options_of_from_pretrained_reach_a_directory_of_elmox(native: Path, tiny: Path) -> None:
+    model, info = ElmoForTokenClassification.from_pretrained(
+        native, dtype=torch.bfloat16, num_labels=4, output_loading_info=True
+    )
+    assert model.dtype == torch.bfloat16
+    assert model.classifier.out_features == 4
+    assert {name.split(".")[0] for name in info["missing_keys"]} == {"mix", "encoder", "classifier"}
+    batch = encoded(AutoTokenizer.from_pretrained(native), ["Now"])
+    expected = elmox.Elmo.from_pretrained(tiny, dtype="bfloat16").encode_tokens(["Now"])[0]
+    vectors = model.elmo(**batch).last_hidden_state[0].float().numpy()
+    np.testing.assert_allclose(vectors, expected, atol=1e-2)
+
+
 def test_a_damaged_file_is_not_filled_with_random_weights(saved: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 

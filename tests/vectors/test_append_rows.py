@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shell import tree
 
+import elmox.vectors.chunks
 import elmox.vectors.embed
 import elmox.vectors.parts
 from elmox.errors import ElmoxError
@@ -106,7 +108,7 @@ def test_a_full_disk_in_the_background(
 
     from elmox.elmo import Elmo
 
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     elmo = Elmo.from_pretrained(tiny, device="cpu")
     (tmp_path / "in.txt").write_text("the cat sat\n" * 200)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -120,3 +122,42 @@ def test_a_full_disk_in_the_background(
     assert not (tmp_path / "out").exists()
     summary = elmox.vectors.embed.embed_file(elmo, str(tmp_path / "in.txt"), tmp_path / "out")
     assert (summary.num_lines, summary.num_tokens) == (200, 600)
+
+
+@pytest.mark.parametrize("name", ["out", "out.jsonl"])
+@pytest.mark.parametrize("in_rows", [False, True])
+def test_an_open_part_is_saved_and_continued(
+    name: str, in_rows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries after the last save are written again, and every byte is the same."""
+    rows = np.random.default_rng(0).standard_normal((40, 2, 3)).astype(np.float16)
+
+    def write(output: Path, stop: int) -> int:
+        """Write entries of two tokens up to `stop`; all twenty finish the output."""
+        writer = open_writer(output, layout=LAYOUT, job={"n": 1})
+        first = writer.num_done
+        for i in range(first, stop):
+            entry = rows[2 * i : 2 * i + 2]
+            if in_rows:
+                writer.append_rows(entry, np.array([2]), [b'{"n": %d}' % i])
+            else:
+                writer.append(entry.swapaxes(0, 1), b'{"n": %d}' % i)
+            if i == 11:
+                monkeypatch.setattr(elmox.vectors.parts, "SAVE_SECONDS", 1e9)
+        if stop == 20:
+            writer.finish()
+        else:
+            writer.close()
+        return first
+
+    write(tmp_path / f"undisturbed-{name}", 20)
+    monkeypatch.setattr(elmox.vectors.parts, "SAVE_SECONDS", 0.0)
+    assert write(tmp_path / name, 5) == 0
+    saved = 5 if in_rows else 4  # a reserved entry is complete when the next one is reserved
+    assert write(tmp_path / name, 15) == saved
+    assert write(tmp_path / name, 20) == (12 if in_rows else 11)
+    assert tree(tmp_path / name) == tree(tmp_path / f"undisturbed-{name}")
+    if name == "out.jsonl":
+        expected = (tmp_path / f"undisturbed-{name}").read_bytes()
+        assert (tmp_path / name).read_bytes() == expected
+    assert not Path(f"{tmp_path / name}.partial").exists()

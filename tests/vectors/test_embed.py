@@ -19,7 +19,7 @@ from embed_job import embed_and_report, embed_in_small_steps
 from shell import command, environment, run_elmox
 
 import elmox.model.bilm
-import elmox.vectors.embed
+import elmox.vectors.chunks
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError
 from elmox.inference.runner import Reader
@@ -168,7 +168,7 @@ def test_another_job_is_not_continued(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     elmo = Elmo.from_pretrained(model, device="cpu")
     source = write_text(tmp_path / "in.txt", 100)
     interrupt(elmo, source, tmp_path / "out")
@@ -181,7 +181,7 @@ def test_another_job_is_not_continued(
 def test_another_model_is_not_continued(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     folder = write_many_langs(tmp_path / "model", "char", rng())
     elmo = Elmo.from_pretrained(folder, device="cpu")
     elmo.set_mix([0, 1, 2])
@@ -213,7 +213,7 @@ CHUNK = 20  # tokens
 
 
 def lower_chunk(monkeypatch: pytest.MonkeyPatch, num_chosen: int) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 4 * 12 * num_chosen * CHUNK)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 4 * 12 * num_chosen * CHUNK)
 
 
 @pytest.mark.parametrize("output", ["out.hdf5", "out"])
@@ -325,7 +325,7 @@ def test_strings_are_tokenized_by_the_model(model: Path, tmp_path: Path) -> None
 def test_a_list_of_sentences_is_resumed(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     elmo = Elmo.from_pretrained(model, device="cpu")
     sentences = random_sentences(100)
     embed_sentences(elmo, sentences, tmp_path / "undisturbed", part_bytes=2**10)
@@ -353,7 +353,7 @@ def test_a_list_of_sentences_is_resumed(
 def test_a_generator_is_resumed_by_its_job_id(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     elmo = Elmo.from_pretrained(model, device="cpu")
     sentences = random_sentences(100)
     for output, job_id in [("named", "version 1"), ("unnamed", None)]:

@@ -15,6 +15,7 @@ from broken import rng
 from checkpoints import random_options, write_ai2
 from vector_job import in_child, leave_parts, make_entry, write_job, write_killed
 
+import elmox.vectors.chunks
 import elmox.vectors.embed
 import elmox.vectors.parts
 from elmox.elmo import Elmo
@@ -118,7 +119,7 @@ def test_lines_larger_than_chunks_and_windows(
 ) -> None:
     text = f"Start. {'The cat sat. ' * 30}\nEnd.\n"
     whole = embed(elmo, tmp_path, "in.txt", text)
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 4 * 3 * 12 * 20)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 4 * 3 * 12 * 20)
     monkeypatch.setattr(elmox.vectors.parts.Entry.windows, "__defaults__", (2**9,))
     pieces = embed(elmo, tmp_path, "in.txt", text, force=True)
     assert [line["offsets"] for line in pieces] == [line["offsets"] for line in whole]
@@ -129,7 +130,7 @@ def test_lines_larger_than_chunks_and_windows(
 def test_an_interrupted_file_is_resumed(
     elmo: Elmo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     texts = [f"Line number {i} is here." for i in range(60)]
 
     def interrupted() -> Any:

@@ -22,8 +22,9 @@ from elmox.elmo import Elmo
 from elmox.kernels.paths import inference_path, like, uses_table, word_inference_path
 from elmox.model.lstm import LstmLayer
 from elmox.pretrained.ai2 import write_ai2
-from elmox.vectors.embed import default_part_bytes, embed_file
+from elmox.vectors.embed import embed_file
 from elmox.vectors.formats import FORMATS, Format
+from elmox.vectors.job import default_part_bytes
 
 Sentences = list[list[str]]
 

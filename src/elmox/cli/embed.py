@@ -10,19 +10,19 @@ import typer
 from elmox.cli.interruption import resumable
 from elmox.cli.options import (
     TEXT_HELP,
+    BatchTokens,
+    ComputeOptions,
     FileType,
     FileTypeOption,
     Force,
     LayersOption,
     ModelArgument,
     ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
     State,
     TextOptions,
     parse_layers,
 )
+from elmox.cli.shards import ShardOptions, embed_by_ray, embed_shard
 from elmox.cli.verb import verb
 from elmox.vectors.formats import OUTPUTS
 
@@ -42,18 +42,14 @@ def command(
     ],
     layers: LayersOption = "all",
     dtype: FileTypeOption = FileType.float32,
-    precision: PrecisionOption = Precision.float32,
-    state: Annotated[
-        State, typer.Option(help="LSTM state that every sentence starts from.")
-    ] = State.zero,
+    state: Annotated[State, "LSTM state that every sentence starts from."] = State.zero,
     force: Force = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
-    ] = None,
+    batch_tokens: BatchTokens = None,
     *,
+    shards: ShardOptions,
     lines: TextOptions,
     files: ModelOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Write the vectors of all tokens of a text file.
 
@@ -62,9 +58,29 @@ def command(
     mixed later. An interrupted command continues when it is run again.
     """
     from elmox.io.text_files import STDIN
+
+    if shards.is_divided:
+        from elmox.vectors.ray import ShardJob
+
+        job = ShardJob(
+            model,
+            input,
+            str(output),
+            parse_layers(layers),
+            dtype.value,
+            lines.tokenized,
+            batch_tokens,
+            files.loading(run, run.precision, state),
+        )
+        with resumable():
+            if shards.ray is not None:
+                embed_by_ray(job, shards, run, force)
+            else:
+                embed_shard(files.load(model, run, run.precision, state), job, shards, run, force)
+        return
     from elmox.vectors.embed import embed_file
 
-    elmo = files.load(model, run, precision, state)
+    elmo = files.load(model, run, run.precision, state)
     with nullcontext() if input == STDIN else resumable():  # stdin cannot be read a second time
         summary = embed_file(
             elmo,
@@ -76,6 +92,7 @@ def command(
             force=force,
             batch_tokens=batch_tokens,
             show_progress_bar=run.show_progress_bar,
+            log=run.log,
         )
     if run.as_json:
         run.result({"output": str(output), **asdict(summary)}, "")

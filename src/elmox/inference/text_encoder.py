@@ -31,6 +31,7 @@ from elmox.inference.outputs import (
 from elmox.inference.runner import Reader
 from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.inference.vector_shape import VectorShape
+from elmox.inference.warm_state import mean_state
 from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.layer_mix import Mix
@@ -328,16 +329,11 @@ class TextEncoder(VectorShape):
     def warm_up(self, sentences: Sequence[Text]) -> None:
         """Compute a warm start state from some typical text and start from it from now on.
 
-        The sentences are read one after the other with carried state, as in training; the state
-        after the last one is kept, also by `save_pretrained`.
+        The sentences are read with carried state, as in training. The mean of the states after many
+        sentences is kept, also by `save_pretrained`: thousands of sentences from different texts
+        give a state without a topic.
         """
-        if not len(sentences):
-            raise ElmoxError("warm_up: no sentence given, expected at least one sentence")
-        state = self.reader.zero_state(1)
-        choice = choose_layers("top", self.num_layers, {})
-        for sentence in self.tokens_of(sentences):
-            _, state = self.reader.read([sentence], state, choice)
-        self.start.warm = state.to(torch.device("cpu"), torch.float32)
+        self.start.warm = mean_state(self.reader, self.tokens_of(sentences))
         self.start.mode = "warm"
 
     def clear_cache(self) -> None:

@@ -44,6 +44,20 @@ def open_text(path: str | Path, newline: str | None = None) -> TextIO:
     return TextIOWrapper(reader, encoding="utf-8-sig", newline=newline)
 
 
+def open_text_at(path: str | Path, start: int, line: int) -> TextIO:
+    """Open a text at the beginning of one of its lines, for reading line by line.
+
+    Only "\\n" ends a line, and a byte order mark is part of the first one.
+
+    Args:
+        path: a file, perhaps compressed, or `-` for stdin.
+        start: the position of the line in bytes, after decompression.
+        line: number of lines before it, for error messages.
+    """
+    source = _Utf8Source(path, start, line)
+    return TextIOWrapper(BufferedReader(source, _BUFFER_BYTES), encoding="utf-8", newline="\n")
+
+
 def open_bytes(path: str | Path) -> "ByteReader":
     """Open the same as bytes, decompressed and otherwise unchanged."""
     return ByteReader(path)
@@ -124,6 +138,15 @@ class _Source(RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def skip(self, num_bytes: int) -> None:
+        """Skip the first bytes; those of a compressed file have to be read."""
+        if Path(self._path).suffix.lower() not in COMPRESSIONS and self._content.seekable():
+            self._content.seek(num_bytes)
+            return
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        while num_bytes and (count := _Source.readinto(self, buffer[:num_bytes])):
+            num_bytes -= count
+
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         try:
             count = self._content.readinto1(buffer)
@@ -160,9 +183,11 @@ class _Source(RawIOBase):
 class _Utf8Source(_Source):
     """The same for UTF-8: what precedes a bad byte can be read, the byte itself is an error."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, start: int = 0, line: int = 0) -> None:
         super().__init__(path)
-        self._line = 1
+        if start:
+            self.skip(start)
+        self._line = line + 1
         self._column = 1
         self._pending = b""  # at that position: the first bytes of an incomplete character
         self._error: UnreadableFile | None = None

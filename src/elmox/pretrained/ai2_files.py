@@ -1,5 +1,6 @@
 """Find the files that belong to AI2's weights: options, vocabulary, softmax."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,10 +59,21 @@ def read_ai2_folder(folder: Path, companions: Companions) -> Checkpoint:
     )
     if not weights:
         raise ElmoxError(f"{folder} contains no weight file (.hdf5), only other HDF5 files")
-    if len(weights) > 1:
-        names = ", ".join(path.name for path in weights)
-        raise ElmoxError(f"{folder} contains several weight files ({names}): name the one to load")
-    return _read(weights[0], companions)
+    return _read(the_only_one(weights, folder, "weight files"), companions)
+
+
+def the_only_one(paths: Sequence[Path], folder: Path, kind: str) -> Path:
+    """Return the first of some files; refuse a choice between several.
+
+    Args:
+        paths: at least one file of the directory.
+        folder: the directory.
+        kind: name of such files, for the error message.
+    """
+    if len(paths) > 1:
+        names = ", ".join(path.name for path in paths)
+        raise ElmoxError(f"{folder} contains several {kind} ({names}): name the one to load")
+    return paths[0]
 
 
 def _read(weights: Path, companions: Companions) -> Checkpoint:

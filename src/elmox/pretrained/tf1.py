@@ -27,7 +27,7 @@ from elmox.io.files import read_json
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.pretrained.ai2 import read_ai2_arrays
-from elmox.pretrained.ai2_files import Companions, options_next_to, vocab_next_to
+from elmox.pretrained.ai2_files import Companions, options_next_to, the_only_one, vocab_next_to
 from elmox.pretrained.ai2_softmax import read_softmax_arrays
 from elmox.pretrained.hdf5_arrays import ArrayFile
 from elmox.pretrained.options import config_from_options
@@ -75,10 +75,7 @@ def read_tf1_folder(folder: Path, companions: Companions) -> Checkpoint:
         return read_tf1(latest, companions)
     if not indices:
         raise ElmoxError(f"{folder} contains no checkpoint: expected {folder}/variables/{_MODULE}")
-    if len(indices) > 1:
-        names = ", ".join(path.stem for path in indices)
-        raise ElmoxError(f"{folder} contains several checkpoints ({names}): name the one to load")
-    return read_tf1(indices[0], companions)
+    return read_tf1(the_only_one(indices, folder, "checkpoints"), companions)
 
 
 def read_tf1(index: Path, companions: Companions) -> Checkpoint:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -44,8 +44,8 @@ from elmox.text.batches import in_chunks
 from elmox.text.inputs import Text
 from elmox.text.lines import Line
 from elmox.text.offsets import Offsets, joined_offsets
-from elmox.vectors.embed import fingerprint
 from elmox.vectors.inputs import FileInput, Input, SentenceInput
+from elmox.vectors.job import fingerprint
 from elmox.vectors.layout import IDENTITY_KEY
 from elmox.vectors.workspace import Workspace
 
@@ -75,6 +75,20 @@ class IndexSummary:
     num_embedded: int
     seconds: float
     was_complete: bool = False
+
+
+class IndexOptions(TypedDict, total=False):
+    """Options of `OccurrenceIndex.build`, which describes them."""
+
+    layers: Layers
+    words: Iterable[str] | None
+    stop_words: Iterable[str] | None
+    min_count: int
+    max_per_word: int | None
+    tokenized: bool
+    force: bool
+    batch_tokens: int | None
+    show_progress_bar: bool
 
 
 def build_index(
@@ -234,7 +248,7 @@ class _Builder:
             counts: Counter[str] = Counter()
             num_tokens = num_lines = 0
             with tqdm(unit="tok", unit_scale=True, desc="counting", disable=self._quiet) as bar:
-                for line in self._source.lines(0):
+                for line in self._source.lines():
                     for tokens in line.sentences:
                         counts.update(map(str.casefold, tokens))
                     bar.update(line.num_tokens)
@@ -260,7 +274,9 @@ class _Builder:
         group: list[tuple[Sequence[str], _Kept]] = []
         num_pending = 0
         lines = in_chunks(
-            self._source.lines(writer.num_lines), lambda line: line.num_tokens + 1, LINES_TOKENS
+            self._source.lines(skip=writer.num_lines),
+            lambda line: line.num_tokens + 1,
+            LINES_TOKENS,
         )
         for chunk in lines:
             selected = list(_selected(chunk, writer.num_lines, table, writer.seen))

@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from elmox.io.files import atomic_write
-from elmox.io.progress import Log
+from elmox.io.progress import Log, duration
 
 
 class MetricsLog:
@@ -100,17 +100,6 @@ class ProgressReport:
     def close(self) -> None:
         """Remove the bar."""
         self._bar.close()
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it: `40 s`, `2.5 h`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.1f} days"
 
 
 def _step(line: str) -> int:

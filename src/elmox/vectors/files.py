@@ -2,7 +2,7 @@
 
 `open_writer` returns a `VectorWriter` that streams entries into parts next to the output and
 creates the output at the very end. Killed at any moment, the same job continues from its last
-closed part and ends with the same content. `open_vectors` reads lazily, by index:
+saved entry and ends with the same content. `open_vectors` reads lazily, by index:
 
     hdf5      datasets "0", "1", ... as bilm-tf writes them        out.hdf5, out.h5
     parquet   a row per entry (needs pyarrow)                      out.parquet
@@ -14,6 +14,7 @@ import json
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -25,10 +26,11 @@ from elmox.errors import ElmoxError
 from elmox.io.files import writing
 from elmox.io.inputs import require_regular
 from elmox.io.json_lines import is_json_lines
+from elmox.io.parquet import load_pyarrow
 from elmox.io.temporary import remove
 from elmox.vectors import hdf5, jsonl, npy, parquet
 from elmox.vectors.formats import FORMAT_OF_SUFFIX, OUTPUTS, READABLE, Format
-from elmox.vectors.layout import Array, Layout, Source
+from elmox.vectors.layout import IDENTITY_KEY, Array, Layout, Source
 from elmox.vectors.parts import NO_RECORD, PART_BYTES, Entry, Parts
 from elmox.vectors.workspace import Workspace, workspace_of
 
@@ -44,7 +46,7 @@ class _Files(NamedTuple):
 
 _FILES: dict[Format, _Files] = {
     "hdf5": _Files(hdf5.join, hdf5.Hdf5Source),
-    "parquet": _Files(parquet.join, parquet.ParquetSource, load=parquet.load_pyarrow),
+    "parquet": _Files(parquet.join, parquet.open_source, load=load_pyarrow),
     "jsonl": _Files(jsonl.join, has_records=True),
     "npy": _Files(npy.join, npy.NpySource),
 }
@@ -60,6 +62,25 @@ def format_of(path: str | os.PathLike[str]) -> Format:
     if path.is_dir():
         return "npy"
     raise ElmoxError(f"{path}: {suffix!r} is not a format of vectors: expected {OUTPUTS}")
+
+
+def resolved_output(path: str | os.PathLike[str]) -> Path:
+    """Return the target of an output that is a link: what is unfinished is next to it."""
+    return Path(os.path.realpath(path))
+
+
+def whole_job(
+    job: Mapping[str, Any], format: Format, layout: Layout, part_bytes: int
+) -> dict[str, Any]:
+    """Return a job with everything else that the content of an output depends on."""
+    kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
+    return {**job, "vectors": kind}
+
+
+def stored_identity(path: Path) -> str | None:
+    """Return the digest of the job that an output stores; None if it is not an output."""
+    identity: str | None = _stored_meta(path).get(IDENTITY_KEY)
+    return identity
 
 
 def open_writer(
@@ -99,13 +120,12 @@ def open_writer(
         )
     format = format_of(path) if format is None else format
     _FILES[format].load()
-    output = Path(os.path.realpath(path))  # the parts are next to a link's target
-    kind = [format, layout.num_layers, layout.dim, layout.dtype, part_bytes]
+    output = resolved_output(path)
     result_name = "shards" if format == "npy" else "joined"
     workspace = Workspace(
         output,
         result_name,
-        {**job, "vectors": kind},
+        whole_job(job, format, layout, part_bytes),
         _stored_meta,
         force=force,
         repeatable=repeatable,
@@ -140,6 +160,8 @@ def _detect(path: Path) -> Format:
     if path.is_dir():
         if (path / "meta.json").is_file():
             return "npy"
+        if parquet.part_paths(path):
+            return "parquet"
         if (path / "job.json").is_file():
             raise ElmoxError(f"{path}: an unfinished output: run the same job again to finish it")
         raise ElmoxError(f"{path}: a directory without meta.json: expected one of vectors")
@@ -174,7 +196,7 @@ class VectorWriter:
     stay for the next run, and the output is not touched.
 
     Attributes:
-        num_done: number of entries that earlier runs left in closed parts; continue from there.
+        num_done: number of entries that earlier runs have saved; continue from there.
         was_complete: whether an earlier run has finished the output.
         needs_records: whether the format stores the record of each entry.
     """
@@ -206,17 +228,12 @@ class VectorWriter:
         except BaseException:
             self.close()
             raise
-        self.num_done = self._parts.num_entries
+        self.num_done = self._parts.num_entries + self._parts.num_open
 
     @property
     def is_whole(self) -> bool:
         """Whether earlier runs have written all entries, so that no more can be added."""
         return self._workspace.num_entries is not None
-
-    def done_lengths(self) -> Iterator[int]:
-        """Yield the number of tokens of each entry that earlier runs left in closed parts."""
-        for index in self._parts.indexes() if self._parts is not None else ():
-            yield from index[:, 2].tolist()
 
     def append(self, vectors: Array, record: bytes = NO_RECORD) -> None:
         """Write the next entry, (L+1, T, D) or (T, D); T may be 0."""
@@ -231,21 +248,8 @@ class VectorWriter:
     def append_rows(
         self, rows: Array, lengths: NDArray[np.int64], records: Sequence[bytes] | None = None
     ) -> None:
-        """Write the next entries all at once.
-
-        Args:
-            rows: their tokens end to end, as on disk: (tokens, L+1, D) or (tokens, D), of the
-                layout's dtype.
-            lengths: tokens of each entry.
-            records: a JSON object of each entry, for formats that need it.
-        """
-        start = 0
-        while len(lengths):
-            run, count = self._open_parts().reserve_run(lengths, records)
-            run.write_rows(0, rows[start : start + run.num_tokens])
-            start += run.num_tokens
-            lengths = lengths[count:]
-            records = None if records is None else records[count:]
+        """Write the next entries all at once; see `Parts.append_rows`."""
+        self._open_parts().append_rows(rows, lengths, records)
 
     def reserve(self, num_tokens: int, record: bytes = NO_RECORD) -> Entry:
         """Reserve space for the next entry, which may be larger than memory.
@@ -260,12 +264,27 @@ class VectorWriter:
         """
         return self._open_parts().reserve(num_tokens, record)
 
+    def write_parquet(self, rows: Iterator[parquet.Row], num_entries: int, num_tokens: int) -> None:
+        """Write all entries of a Parquet output at once, and no others."""
+        if self._parts is not None:
+            layout = self._layout
+            self._write_result(
+                num_entries,
+                num_tokens,
+                lambda meta, path: parquet.write_rows(rows, layout, meta, path),
+            )
+            self._parts.discard()
+            self._parts = None
+
     def finish(self) -> None:
         """Create the output and remove the parts."""
         try:
             if self._parts is not None:
-                self._parts.seal()
-                self._join(self._parts)
+                parts = self._parts
+                parts.seal()
+                self._write_result(
+                    parts.num_entries, parts.num_tokens, partial(_FILES[self._format].join, parts)
+                )
             elif self._workspace.num_entries is None:
                 raise RuntimeError("the writer is closed")
             self._workspace.publish()
@@ -295,18 +314,20 @@ class VectorWriter:
             raise RuntimeError("the writer is closed, or its output was complete from the start")
         return self._parts
 
-    def _join(self, parts: Parts) -> None:
-        """Join the parts to one result."""
+    def _write_result(
+        self, num_entries: int, num_tokens: int, write: Callable[[dict[str, Any], Path], None]
+    ) -> None:
+        """Call `write` with the metadata and the path of the result."""
         result, identity = self._workspace.result, self._workspace.identity
-        meta = self._layout.meta(parts.num_entries, parts.num_tokens, self._about, identity)
+        meta = self._layout.meta(num_entries, num_tokens, self._about, identity)
         with writing(result, resumable=True):
             try:
-                _FILES[self._format].join(parts, meta, result)
+                write(meta, result)
             except OSError:
-                if result != parts.shards:
+                if self._format != "npy":
                     remove(result)  # free its disk space
                 raise
-        self._workspace.complete(parts.num_entries)
+        self._workspace.complete(num_entries)
 
 
 class Vectors:

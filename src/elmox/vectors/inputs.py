@@ -13,16 +13,31 @@ An interrupted run continues only with the same input. `identity` is what decide
 import hashlib
 import json
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
-from elmox.io.text_files import STDIN, check_text
+from elmox.io.parquet import load_pyarrow, num_rows
+from elmox.io.text_files import COMPRESSIONS, STDIN, check_text
 from elmox.text.inputs import Text, check_texts, checked_tokens
-from elmox.text.lines import Line, line_format, read_lines
+from elmox.text.lines import (
+    BEGINNING,
+    Line,
+    Position,
+    block_starts,
+    line_format,
+    read_lines,
+)
+
+# A block is cut off from the next one, so it should hold several chunks; and it is the smallest
+# share of a text that can be embedded by itself, so it should not be large.
+BLOCK_BYTES = 2**18  # at least
+BLOCK_CHUNKS = 4
+BYTES_PER_TOKEN = 6  # of a text
+BLOCK_ROWS = 2048
 
 
 class Input(Protocol):
@@ -37,12 +52,26 @@ class Input(Protocol):
     def identity(self) -> str | None:
         """Return a string that only the same input has; None if it cannot be read again."""
 
-    def lines(self, skip: int) -> Iterator[Line]:
-        """Read the lines, without the first `skip`."""
+    def size(self) -> int | None:
+        """Return the size of the input in units of `Line.start`; None if it is not known."""
+
+    def block_size(self, chunk_tokens: int) -> int:
+        """Return the size of a block that holds several chunks, in units of `Line.start`."""
+
+    def block_of(self, num_done: int, size: int) -> Position:
+        """Return the beginning of the block in which the last of `num_done` lines is."""
+
+    def lines(self, origin: Position = BEGINNING, skip: int = 0) -> Iterator[Line]:
+        """Read the lines from `origin` on, without the first `skip`."""
 
 
 class FileInput:
-    """The lines of a text file, a JSON lines file, or stdin."""
+    """The lines of a text file, a JSON lines file, a Parquet file, or stdin.
+
+    Attributes:
+        settings: see `Input`.
+        source: the path, or - for stdin.
+    """
 
     def __init__(self, elmo: Elmo, source: str, tokenized: bool) -> None:
         """Check that the source can be read.
@@ -54,20 +83,46 @@ class FileInput:
         """
         check_text(source)
         self._format = line_format(source, tokenized)
+        if self._format == "parquet":
+            load_pyarrow()
         self.settings: dict[str, str] = {"lines": self._format}
-        self._source = source
+        self.source = source
         self._tokenize = elmo.tokenize
 
     def identity(self) -> str | None:
         """Return a digest of the file; None for stdin and pipes."""
-        if self._source == STDIN or not stat.S_ISREG(Path(self._source).stat().st_mode):
+        if self.source == STDIN or not stat.S_ISREG(Path(self.source).stat().st_mode):
             return None
-        with open(self._source, "rb") as file:
+        with open(self.source, "rb") as file:
             return hashlib.file_digest(file, _new_digest).hexdigest()
 
-    def lines(self, skip: int) -> Iterator[Line]:
-        """Read the lines, without the first `skip`."""
-        return read_lines(self._source, self._format, self._tokenize, skip=skip)
+    def size(self) -> int | None:
+        """Return the number of bytes, or of rows of a Parquet file; None if it is not known."""
+        if self._format == "parquet":
+            return num_rows(self.source)
+        if self.source == STDIN or self.source.lower().endswith(COMPRESSIONS):
+            return None
+        return Path(self.source).stat().st_size or None
+
+    def block_size(self, chunk_tokens: int) -> int:
+        """Return the size of a block in bytes, or in rows of a Parquet file."""
+        if self._format == "parquet":
+            return BLOCK_ROWS
+        return max(BLOCK_BYTES, BLOCK_CHUNKS * BYTES_PER_TOKEN * chunk_tokens)
+
+    def blocks(self, size: int) -> list[Position]:
+        """Return the beginning of each block."""
+        return block_starts(self.source, self._format, size)
+
+    def block_of(self, num_done: int, size: int) -> Position:
+        """Return the beginning of the block in which the last of `num_done` lines is."""
+        if not num_done:
+            return BEGINNING
+        return [start for start in self.blocks(size) if start.line < num_done][-1]
+
+    def lines(self, origin: Position = BEGINNING, skip: int = 0) -> Iterator[Line]:
+        """Read the lines from `origin` on, without the first `skip`."""
+        return read_lines(self.source, self._format, self._tokenize, skip, origin)
 
 
 class SentenceInput:
@@ -107,14 +162,27 @@ class SentenceInput:
             digest.update(json.dumps(value).encode() + b"\n")
         return digest.hexdigest()
 
-    def lines(self, skip: int) -> Iterator[Line]:
-        """Return the sentences as lines of one sentence, without the first `skip`."""
-        for row, sentence in islice(enumerate(self._sentences), skip, None):
+    def size(self) -> int | None:
+        """Return the number of sentences; None if it is not known."""
+        return len(self._sentences) if isinstance(self._sentences, Sized) else None
+
+    def block_size(self, chunk_tokens: int) -> int:
+        """Return the number of sentences of a block."""
+        return BLOCK_ROWS
+
+    def block_of(self, num_done: int, size: int) -> Position:
+        """Return the beginning of the block in which the last of `num_done` sentences is."""
+        row = max(0, num_done - 1) // size * size
+        return Position(row, row)
+
+    def lines(self, origin: Position = BEGINNING, skip: int = 0) -> Iterator[Line]:
+        """Return the sentences from `origin` on, without the first `skip`, as lines."""
+        for row, sentence in islice(enumerate(self._sentences), origin.line + skip, None):
             if isinstance(sentence, str):
                 tokens, text = self._tokenize(sentence), sentence
             else:
                 tokens, text = list(checked_tokens(row, sentence)), None
-            yield Line([tokens] if tokens else [], text)
+            yield Line([tokens] if tokens else [], text, start=row)
 
 
 def _new_digest() -> "hashlib.blake2b":

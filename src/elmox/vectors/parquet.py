@@ -9,51 +9,52 @@ Writing a row takes some 20 bytes of memory per number. An entry of more than `M
 numbers (1,365 tokens of three layers of 1024) is therefore split along its tokens into several rows
 of the same `id`, with increasing `first_token`. The metadata is JSON in the file's metadata, key
 `elmox`. Needs pyarrow.
+
+A folder of parts (see `shards`) holds such files, `part-00002-of-00016.parquet`. Their ids continue
+from part to part.
 """
 
 import json
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from elmox.errors import ElmoxError, install_hint
+from elmox.errors import ElmoxError
 from elmox.io.files import sync_file
-from elmox.vectors.layout import Array, Layout, read_meta
+from elmox.io.parquet import load_pyarrow, open_parquet
+from elmox.vectors.layout import IDENTITY_KEY, Array, Layout, read_meta
 from elmox.vectors.parts import Parts
 
 MAX_ROW_VALUES = 1 << 22
 _GROUP_VALUES = 1 << 20
 _GROUP_ROWS = 1 << 14
 _METADATA_KEY = b"elmox"
+_PART_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
+FIRST_KEY = "first_entry"  # of the metadata: the first id, if it is not 0
 
 Row = tuple[int, int, int, Array]
 
 
-def load_pyarrow() -> ModuleType:
-    """Import pyarrow with its parquet module; the error explains how to install it."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ElmoxError(
-            f"parquet files need pyarrow: {install_hint('parquet')}, or write .hdf5"
-        ) from error
-    return cast(ModuleType, pyarrow)
-
-
 def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
-    """Write the entries of all parts into one file, a row group at a time."""
+    """Write the entries of all parts into one file."""
+    write_rows(_rows(parts, meta.get(FIRST_KEY, 0)), parts.layout, meta, target)
+
+
+def write_rows(rows: Iterator[Row], layout: Layout, meta: dict[str, Any], target: Path) -> None:
+    """Write rows into one file, a row group at a time."""
     pa = load_pyarrow()
     schema = pa.schema(
         [
             ("id", pa.int64()),
             ("first_token", pa.int64()),
             ("num_tokens", pa.int64()),
-            ("vectors", pa.large_list(pa.from_numpy_dtype(parts.layout.numpy_dtype))),
+            ("vectors", pa.large_list(pa.from_numpy_dtype(layout.numpy_dtype))),
         ],
         metadata={_METADATA_KEY: json.dumps(meta).encode()},
     )
@@ -62,8 +63,8 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
     with pa.parquet.ParquetWriter(
         target, schema, compression="none", use_dictionary=False, write_statistics=["id"]
     ) as writer:
-        for rows in _row_groups(_rows(parts)):
-            ids, first_tokens, num_tokens, vectors = zip(*rows, strict=True)
+        for group in _row_groups(rows):
+            ids, first_tokens, num_tokens, vectors = zip(*group, strict=True)
             offsets = np.cumsum([0, *(piece.size for piece in vectors)])
             lists = pa.LargeListArray.from_arrays(offsets, pa.array(np.concatenate(vectors)))
             columns = [pa.array(ids), pa.array(first_tokens), pa.array(num_tokens), lists]
@@ -71,10 +72,34 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
     sync_file(target)
 
 
-def _rows(parts: Parts) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file of vectors as they were given to `write_rows`."""
+    with open_parquet(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            table = file.read_row_group(group)
+            columns = [table.column(name).to_pylist() for name in table.column_names[:3]]
+            vectors = table.column("vectors").combine_chunks()
+            flat, offsets = vectors.flatten().to_numpy(), vectors.offsets.to_numpy()
+            offsets = offsets - offsets[0]
+            ends = pairwise(offsets.tolist())
+            for i, first, num, (start, end) in zip(*columns, ends, strict=True):
+                yield i, first, num, flat[start:end]
+
+
+def tokens_of_entries(path: Path) -> dict[int, int]:
+    """Return the number of tokens of each entry of a file by its id."""
+    counts: dict[int, int] = {}
+    with open_parquet(path) as file:
+        table = file.read(columns=["id", "num_tokens"])
+    for i, num_tokens in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        counts[i] = counts.get(i, 0) + num_tokens
+    return counts
+
+
+def _rows(parts: Parts, first_id: int) -> Iterator[Row]:
     """Yield the rows of all entries: id, first token, number of tokens, flat vectors."""
     max_bytes = MAX_ROW_VALUES * parts.layout.numpy_dtype.itemsize
-    for i, entry in enumerate(parts):
+    for i, entry in enumerate(parts, start=first_id):
         for window in entry.windows(max_bytes) or [slice(0, 0)]:
             flat = entry[..., window, :].reshape(-1)
             yield i, window.start, window.stop - window.start, flat
@@ -99,22 +124,71 @@ def _entry(flat: Array, layout: Layout) -> Array:
     return flat.reshape(layout.shape(flat.size // layout.row_values))
 
 
+def part_name(number: int, num_parts: int) -> str:
+    """Return the name of a file in a folder of parts."""
+    return f"part-{number:05d}-of-{num_parts:05d}.parquet"
+
+
+def part_paths(folder: Path) -> list[Path]:
+    """Return the files of a folder of parts, in order; an empty list if it is not one."""
+    return sorted(path for path in folder.iterdir() if _PART_NAME.fullmatch(path.name))
+
+
+def open_source(path: Path) -> "ParquetSource | PartsSource":
+    """Open a file, or a folder of parts."""
+    return PartsSource(path) if path.is_dir() else ParquetSource(path)
+
+
+class PartsSource:
+    """Reads a folder of parts; the last one read stays open."""
+
+    def __init__(self, folder: Path) -> None:
+        """Check that no part is missing, and read the number of entries of each."""
+        paths = part_paths(folder)
+        names = [part_name(number, len(paths)) for number in range(len(paths))]
+        if [path.name for path in paths] != names:
+            raise ElmoxError(f"{folder}: some parts are missing: embed the missing shards")
+        self._paths, self._firsts, self.num_entries = paths, [], 0
+        num_tokens = 0
+        for path in paths:
+            with closing(ParquetSource(path)) as part:
+                self._firsts.append(self.num_entries)
+                self.num_entries += part.num_entries
+                num_tokens += part.meta["num_tokens"]
+                self.meta = part.meta
+        left_out = (FIRST_KEY, IDENTITY_KEY)
+        self.meta = {key: value for key, value in self.meta.items() if key not in left_out}
+        self.meta.update(num_entries=self.num_entries, num_tokens=num_tokens)
+        self._open: tuple[int, ParquetSource] | None = None
+
+    def read(self, i: int) -> Array:
+        """Return entry `i`."""
+        number = bisect_right(self._firsts, i) - 1
+        if self._open is None or self._open[0] != number:
+            self.close()
+            self._open = number, ParquetSource(self._paths[number])
+        return self._open[1].read(i - self._firsts[number])
+
+    def close(self) -> None:
+        """Close the open part."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+
 class ParquetSource:
     """Reads a parquet file of vectors by row groups; the last one read is cached."""
 
     def __init__(self, path: Path) -> None:
         """Read the metadata and the ids of each row group."""
-        pa = load_pyarrow()
-        try:
-            self._file = pa.parquet.ParquetFile(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise ElmoxError(f"{path}: cannot read this parquet file ({error})") from error
+        self._file = open_parquet(path)
         about = (self._file.schema_arrow.metadata or {}).get(_METADATA_KEY)
         if about is None:
             self._file.close()
             raise ElmoxError(f"{path}: a parquet file without vectors: expected one of elmox's")
         self.meta, self._layout = read_meta(about, path)
         self.num_entries: int = self.meta["num_entries"]
+        self._first_id: int = self.meta.get(FIRST_KEY, 0)
         self._path = path
         groups = range(self._file.metadata.num_row_groups)
         statistics = [self._file.metadata.row_group(g).column(0).statistics for g in groups]
@@ -125,6 +199,7 @@ class ParquetSource:
     def read(self, i: int) -> Array:
         """Return entry `i`: the row of that id, or its rows concatenated."""
         pieces = []
+        i += self._first_id
         groups = range(bisect_left(self._last_ids, i), bisect_right(self._first_ids, i))
         for group in groups:
             ids, vectors = self._group(group)

@@ -6,6 +6,9 @@ per entry). A format may also need a record per entry, a line of JSON (`records/
 The shard is renamed last, so a part is closed exactly when its shard has its final name. Other
 files that a crash leaves are ignored and written again.
 
+The open part is saved every 30 seconds: `open-00003.json` states what of it is safe, and the next
+run continues from there.
+
 The entries alone decide where a part ends. An interrupted run therefore leaves the same parts as an
 undisturbed one, and the shards can be the final output without changes.
 
@@ -14,8 +17,10 @@ full disk under a map is a bus error instead of an exception.
 """
 
 import io
+import json
 import operator
 import os
+import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -37,6 +42,7 @@ Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 PART_BYTES = 64 << 20
 PART_ENTRIES = 1 << 16  # bounds the index of a part of empty lines
 WINDOW_BYTES = 4 << 20
+SAVE_SECONDS = 30.0
 NO_RECORD = b"{}"
 
 
@@ -151,7 +157,9 @@ class Parts:
         num_closed: number of parts that are closed or being closed; `seal` waits for the latter.
         num_entries: number of entries in them.
         num_tokens: number of tokens in them.
+        num_open: number of entries in the open part.
         shards: the directory of the closed parts' vectors.
+        needs_records: whether every entry has a record.
     """
 
     def __init__(
@@ -171,6 +179,7 @@ class Parts:
             with_records: whether every entry has a record.
         """
         self.layout = layout
+        self.needs_records = with_records
         self.shards = directory / "shards"
         self._indexes = directory / "index"
         self._records = directory / "records" if with_records else None
@@ -181,6 +190,7 @@ class Parts:
         self._record_file: io.BufferedWriter | None  # its records
         self._lengths: array[int]  # the number of tokens of each of its entries
         self._rows: int  # the number of tokens of all of them
+        self._saved: float  # when it was saved or started
         self._open_next()
         self._header = len(npy_header(layout.numpy_dtype, (0, *layout.row_shape)))
         self.num_closed = self.num_entries = self.num_tokens = 0
@@ -189,6 +199,12 @@ class Parts:
                 folder.mkdir(exist_ok=True)
         while (self.shards / shard_name(self.num_closed)).exists():
             self._count(np.load(self._indexes / shard_name(self.num_closed)))
+        self._take_up_saved()
+
+    @property
+    def num_open(self) -> int:
+        """Number of entries in the open part."""
+        return len(self._lengths)
 
     def reserve(self, num_tokens: int, record: bytes = NO_RECORD) -> Entry:
         """Return space for the next entry, to be filled before the next call."""
@@ -216,6 +232,26 @@ class Parts:
         count = min(count, len(lengths), PART_ENTRIES - len(self._lengths))
         records = [NO_RECORD] * count if records is None else records[:count]
         return self._reserve(lengths[:count], int(ends[count - 1]), records), count
+
+    def append_rows(
+        self, rows: Array, lengths: NDArray[np.int64], records: Sequence[bytes] | None = None
+    ) -> None:
+        """Write the next entries all at once.
+
+        Args:
+            rows: their tokens end to end, as on disk: (tokens, L+1, D) or (tokens, D), of the
+                layout's dtype.
+            lengths: tokens of each entry.
+            records: a JSON object of each entry, for formats that need it.
+        """
+        start = 0
+        while len(lengths):
+            run, count = self.reserve_run(lengths, records)
+            run.write_rows(0, rows[start : start + run.num_tokens])
+            self._save_if_due()
+            start += run.num_tokens
+            lengths = lengths[count:]
+            records = None if records is None else records[count:]
 
     def seal(self) -> None:
         """Close the open part, if there is one; after this, all parts survive a crash."""
@@ -258,7 +294,8 @@ class Parts:
         self.num_tokens += int(index[:, 2].sum())
 
     def _make_room(self) -> None:
-        """Start closing the open part if it is full."""
+        """Start closing the open part if it is full, or save it: its entries are complete."""
+        self._save_if_due()
         if self._rows * self.layout.row_bytes >= self._part_bytes or (
             len(self._lengths) >= PART_ENTRIES
         ):
@@ -301,9 +338,43 @@ class Parts:
             )
             open_path.replace(self.shards / name)
             sync_directory(self.shards)
+            open_path.with_suffix(".json").unlink(missing_ok=True)
+
+    def _save_if_due(self) -> None:
+        """Flush the open part to the disk and record its entries, if the last time is long ago."""
+        if self._file is None or time.monotonic() - self._saved < SAVE_SECONDS:
+            return
+        open_path = Path(str(self._file.name))
+        with writing(open_path, resumable=True):
+            record_bytes = 0
+            if self._record_file is not None:
+                self._record_file.flush()
+                os.fsync(self._record_file.fileno())
+                record_bytes = self._record_file.tell()
+            os.fsync(self._file.fileno())
+            saved = {"num_tokens": self._lengths.tolist(), "record_bytes": record_bytes}
+            write_whole(open_path.with_suffix(".json"), [json.dumps(saved).encode()])
+        self._saved = time.monotonic()
+
+    def _take_up_saved(self) -> None:
+        """Continue the open part of a killed run from where it was saved."""
+        open_path = self._directory / f"open-{self.num_closed:05d}.npy"
+        saved_path = open_path.with_suffix(".json")
+        if not (saved_path.exists() and open_path.exists()):
+            return
+        saved = json.loads(saved_path.read_bytes())
+        lengths = array("q", saved["num_tokens"])
+        self._file = io.FileIO(open_path, "r+")
+        self._file.truncate(self._header + sum(lengths) * self.layout.row_bytes)
+        if self._records is not None:
+            records = open_path.with_suffix(".jsonl")
+            os.truncate(records, saved["record_bytes"])
+            self._record_file = records.open("ab")
+        self._lengths, self._rows = lengths, sum(lengths)
 
     def _open_next(self) -> None:
         """Start a part; its file is created with its first entry."""
+        self._saved = time.monotonic()
         self._file = None
         self._record_file = None
         self._lengths = array("q")

@@ -102,7 +102,7 @@ class Workspace:
         self.num_entries: int | None = None
         self.is_published = False
         self._job: dict[str, Any] = json.loads(json.dumps(job))
-        self.identity = _digest(self._job) if repeatable else None
+        self.identity = digest(self._job) if repeatable else None
         self._read_meta = read_meta
         self._lock: Lock | None = None
         self._record_path = self.directory / "job.json"
@@ -251,6 +251,7 @@ def _stamp(path: Path) -> list[int] | None:
     return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
-def _digest(job: Mapping[str, Any]) -> str:
+def digest(job: Mapping[str, Any]) -> str:
+    """Return a digest of a job, which its output stores."""
     text = json.dumps(job, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

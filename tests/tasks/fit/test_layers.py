@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import elmox.vectors.chunks
 import elmox.vectors.embed
 from elmox.elmo import Elmo
 from elmox.tasks.fit.layers import layers_path, stored_layers
@@ -25,7 +26,7 @@ class Interrupted(list[list[str]]):
 def test_an_interrupted_computation_is_resumed(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elmox.vectors.embed, "CHUNK_BYTES", 2**12)
+    monkeypatch.setattr(elmox.vectors.chunks, "CHUNK_BYTES", 2**12)
     monkeypatch.setattr(elmox.vectors.embed, "default_part_bytes", lambda elmo: 2**12)
     elmo = Elmo.from_pretrained(tiny, device="cpu")
     path = layers_path(elmo, SENTENCES, tmp_path / "cache")

@@ -3,6 +3,7 @@
 
 import { html, useState } from "./vendor/preact/standalone.js";
 import { Choice } from "./components.js";
+import { once } from "./once.js";
 import { splitSentences } from "./sentences.js";
 import { useParameter } from "./state.js";
 
@@ -11,16 +12,8 @@ const AT_ONCE = 16; // sentences of similar length that are read together
 const HAS_LETTER = /\p{L}/u;
 const LONG_WORD = /[\p{L}\p{M}]{4,}/gu;
 
-let bundled = null;
-
 // {word: {sense: [sentence, ...]}}
-export function loadBundled() {
-  bundled ??= readBundled().catch((error) => {
-    bundled = null;
-    throw error;
-  });
-  return bundled;
-}
+export const loadBundled = once(readBundled);
 
 async function readBundled() {
   const response = await fetch("corpus.json").catch(() => null);

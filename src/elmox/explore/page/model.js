@@ -16,6 +16,7 @@
 // Vectors are shared by all that asked for the same sentence: do not change them.
 
 import { openHttp } from "./http.js";
+import { once } from "./once.js";
 
 export const MAX_CHARACTERS = 2000; // of one sentence
 export const MAX_TOKENS = 200;
@@ -31,7 +32,7 @@ export async function openModel(onProgress) {
     ...methods,
     layers: remembered(guarded(methods.layers)),
     scores: guarded(methods.scores),
-    frequentWords: loadedOnce(methods.frequentWords),
+    frequentWords: once(methods.frequentWords),
     info: { ...info, isLocal: page.backend !== "http", hasFrequentWords: page.frequentWords },
   };
 }
@@ -113,16 +114,5 @@ function remembered(method) {
       total -= size(result);
     }
     return sentences.map((sentence) => found.get(keyOf(sentence)));
-  };
-}
-
-function loadedOnce(method) {
-  let result = null;
-  return () => {
-    result ??= method().catch((error) => {
-      result = null;
-      throw error;
-    });
-    return result;
   };
 }

@@ -9,3 +9,8 @@
 
 spaCy imports this when a pipeline is made, so it imports neither torch nor the model code.
 """
+
+from elmox.integrations.packages import importing
+
+with importing("spaCy", "spacy", "spacy", "thinc"):
+    import spacy  # noqa: F401

@@ -56,13 +56,8 @@ class ElmoPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformer
         """
         source = {name: options.pop(name, None) for name in ("revision", "token")}
         checkpoint = load_checkpoint(model, **source)
-        return cls._of(ElmoConfig(checkpoint.config.to_dict(), **options), checkpoint)
-
-    @classmethod
-    def _of(cls, config: ElmoConfig, checkpoint: Checkpoint) -> Self:
-        network = cls(config)
-        network.base_model.bilm.load_state_dict(dict(checkpoint.tensors))
-        network.eval()
+        config = ElmoConfig(checkpoint.config.to_dict(), **options)
+        network: Self = cls._frozen(None, config=config, state_dict=_state_dict(checkpoint))
         return network
 
     @classmethod
@@ -75,16 +70,21 @@ class ElmoPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformer
             **options: as in every `from_pretrained`.
         """
         if not is_native(path, options):
-            loaded = super().from_pretrained(path, *inputs, **options)
-            (loaded[0] if isinstance(loaded, tuple) else loaded).freeze()
-            return loaded
-        config = options.pop("config", None)
-        if not isinstance(config, ElmoConfig):
-            config, options = ElmoConfig.from_pretrained(path, return_unused_kwargs=True, **options)
+            return cls._frozen(path, *inputs, **options)
         source = {name: options.get(name) for name in ("revision", "token")}
-        network = cls._of(config, load_checkpoint(path, **source))
-        dtype = options.get("dtype")
-        return network.to(dtype) if isinstance(dtype, torch.dtype) else network
+        if not isinstance(options.get("config"), ElmoConfig):
+            options.pop("config", None)
+            config, options = ElmoConfig.from_pretrained(path, return_unused_kwargs=True, **options)
+            options["config"] = config
+        tensors = _state_dict(load_checkpoint(path, **source))
+        return cls._frozen(None, *inputs, state_dict=tensors, **options)
+
+    @classmethod
+    def _frozen(cls, *inputs: Any, **options: Any) -> Any:
+        """Load a model with the loader of transformers, then freeze it."""
+        loaded = super().from_pretrained(*inputs, **options)
+        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze()
+        return loaded
 
     def freeze(self) -> None:
         """Freeze the biLM if the configuration demands it.
@@ -215,6 +215,11 @@ class ElmoModel(ElmoPreTrainedModel):
                 everything = choose_layers("all", config.num_layers, {})
                 layers, _ = infer_layers(self.bilm, vectors, index, lengths, start, everything)
         return pad_sentences(layers, lengths, min_steps=mask.shape[1])
+
+
+def _state_dict(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Return the weights under the names of `ElmoModel`."""
+    return {f"bilm.{name}": tensor for name, tensor in checkpoint.tensors.items()}
 
 
 def _is_loaded(parameter: nn.Parameter) -> bool:

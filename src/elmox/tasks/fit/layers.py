@@ -17,8 +17,9 @@ from elmox.errors import ElmoxError
 from elmox.io.files import writing
 from elmox.io.locks import locked
 from elmox.tasks.data.texts import Sentence
-from elmox.vectors.embed import embed_sentences, fingerprint
+from elmox.vectors.embed import embed_sentences
 from elmox.vectors.files import Vectors, open_vectors
+from elmox.vectors.job import fingerprint
 from elmox.vectors.workspace import workspace_of
 
 
