@@ -44,6 +44,7 @@ from elmox.text.batches import in_chunks
 from elmox.text.inputs import Text
 from elmox.text.lines import Line
 from elmox.text.offsets import Offsets, joined_offsets
+from elmox.vectors.files import resolved_output
 from elmox.vectors.inputs import FileInput, Input, SentenceInput
 from elmox.vectors.job import fingerprint
 from elmox.vectors.layout import IDENTITY_KEY
@@ -123,7 +124,7 @@ def build_index(
     settings = {**source.settings, "layers": repr(layers), "state": elmo.state}
     job = {**settings, **options.job(), "input": identity, "model": fingerprint(elmo)}
     workspace = Workspace(
-        Path(output).absolute(), "joined", {**job, "index": VERSION}, _stored_meta, force=force
+        resolved_output(output), "joined", {**job, "index": VERSION}, _stored_meta, force=force
     )
     try:
         was_complete = workspace.is_published
