@@ -104,6 +104,15 @@ def test_one_help_text_per_option() -> None:
     assert not different
 
 
+def test_a_switch_is_off_without_its_name() -> None:
+    """`--check` needs no `--no-check`; `--browser`, which is on by default, has `--no-browser`."""
+    for verb in VERBS:
+        for flag, option in options(verb).items():
+            if option.is_flag:
+                assert bool(option.secondary_opts) == bool(option.default), f"{verb} {flag}"
+    assert options("explore")["--browser"].secondary_opts == ["--no-browser"]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_the_common_options(verb: str) -> None:
     flags = options(verb).keys()

@@ -10,6 +10,7 @@ from elmox.io.files import read_json, refuse_unfinished
 from elmox.model.checkpoint import Checkpoint, StoredSoftmax
 from elmox.pretrained.ai2 import read_ai2
 from elmox.pretrained.ai2_softmax import read_ai2_softmax
+from elmox.pretrained.hdf5_arrays import open_hdf5
 from elmox.pretrained.options import config_from_options
 from elmox.text.vocab import read_vocab
 
@@ -84,7 +85,10 @@ def _read(weights: Path, companions: Companions) -> Checkpoint:
     if vocab is None and (config.char_cnn is None or token_embeddings is not None):
         vocab = vocab_next_to(token_embeddings or weights)
     words = read_vocab(vocab) if vocab is not None else None
-    return read_ai2(weights, config, str(options), words, token_embeddings)
+    with open_hdf5(weights) as file:
+        checkpoint = read_ai2(file, config, str(options), words, token_embeddings)
+    description = f"AI2 (bilm-tf) weights {weights.name}{checkpoint.description}"
+    return replace(checkpoint, description=description)
 
 
 def options_next_to(weights: Path) -> Path:
