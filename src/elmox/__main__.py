@@ -3,6 +3,7 @@
 Importing the verbs takes a moment, in which Ctrl-C must not print a traceback either.
 """
 
+import os
 import sys
 
 
@@ -11,6 +12,8 @@ def run() -> None:
     from elmox.cli.streams import keep_messages_harmless
 
     keep_messages_harmless()
+    # Before torch is imported: threads that wait by spinning take the cores of other processes.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         from elmox.cli.main import run as run_verb
 
