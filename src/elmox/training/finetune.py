@@ -20,7 +20,6 @@ text than the model that fine-tuning started from.
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -44,7 +43,7 @@ from elmox.pretrained.native import write_directory
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
 from elmox.training.corpus.sources import text_digests
-from elmox.training.distributed import Processes
+from elmox.training.distributed import Processes, num_processes
 from elmox.training.loop import Outcome, train
 from elmox.training.recipe import Recipe, recipe_from_dict
 from elmox.training.start import fresh_softmax, starting_point
@@ -138,7 +137,7 @@ def finetune(
         log: called with each line of progress.
         show_progress_bar: show a bar on stderr.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if num_processes() > 1:
         raise ElmoxError(
             "fine-tuning runs in one process: to use several, prepare the text with the model's "
             "vocabulary and train with the recipe setting model.start"
