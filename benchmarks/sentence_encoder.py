@@ -29,7 +29,7 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling
-from sick import Pairs, correlations, read_pairs
+from sick import Pairs, Scores, correlations, read_pairs
 from transformers import TrainerCallback
 
 from elmox import Elmo

@@ -4,8 +4,8 @@
     python benchmarks/sentence_pooling.py sick SICK [--model MODEL]
     python benchmarks/sentence_pooling.py sst SST [--model MODEL]
 
-`fit` takes sentences evenly from the texts and writes the model with its pooling. The others compare
-the poolings of a model, and one that is fitted to the unlabeled sentences of the training part:
+`fit` takes sentences evenly from the texts and writes the model with its pooling. The others
+compare the poolings of a model, and one that is fitted to the training part's sentences:
 
 - SICK: Spearman correlation of a pair's cosine with how related people found the sentences;
 - SST-2: accuracy of logistic regression.

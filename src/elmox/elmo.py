@@ -304,7 +304,7 @@ class Elmo(TextEncoder):
             )
 
     def checkpoint(self) -> Checkpoint:
-        """Return the model as a value, with its present mixes, warm state and pooling, for converters."""
+        """Return the model as a value, with its present mixes, state and pooling."""
         return replace(
             self._checkpoint,
             tensors=self.reader.bilm.state_dict(),

@@ -12,13 +12,13 @@ from elmox.inference.outputs import FloatArray
 
 A = 0.05
 TEXT = [
-    "The cat sat on the mat .".split(),
-    "A dog saw the cat .".split(),
-    "It rains .".split(),
-    "She bought the old house near the sea .".split(),
-    "Nobody knows .".split(),
+    ["The", "cat", "sat", "on", "the", "mat", "."],
+    ["A", "dog", "saw", "the", "cat", "."],
+    ["It", "rains", "."],
+    ["She", "bought", "the", "old", "house", "near", "the", "sea", "."],
+    ["Nobody", "knows", "."],
 ]
-SENTENCES = [*TEXT[:2], [], "An unseen sentence".split()]
+SENTENCES = [*TEXT[:2], [], ["An", "unseen", "sentence"]]
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """Text to vectors with a frozen biLM: the encoding half of `elmox.Elmo`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, TypeVar, Unpack, cast, get_args, overload
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.config import ElmoConfig
@@ -25,11 +23,11 @@ from elmox.inference.outputs import (
     FloatArray,
     NoArrayOptions,
     Output,
-    PlainPooling,
     Pooling,
     TensorOptions,
 )
 from elmox.inference.runner import Reader
+from elmox.inference.sentence_vectors import Finish, Rows, lengths_of, plain, weighted
 from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.inference.vector_shape import VectorShape
 from elmox.inference.warm_state import mean_state
@@ -42,11 +40,9 @@ from elmox.text.document import Sentence, split_document
 from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
 
-Rows: TypeAlias = NDArray[np.int64]  # indexes of sentences
 StateMode: TypeAlias = Literal["zero", "warm"]
 T = TypeVar("T")
 V = TypeVar("V", Tensor, FloatArray)
-Finish: TypeAlias = Callable[[Tensor, Rows], list[T]]  # see `BatchEncoder.encode`
 
 
 @dataclass
@@ -312,7 +308,7 @@ class TextEncoder(VectorShape):
         self, sentences: list[Sequence[str]], pooling: WeightedPooling, options: BatchOptions
     ) -> FloatArray:
         """Return sentence vectors of all layers by a given pooling, (B, J, D)."""
-        pool = self._weighted(ARRAYS, sentences, pooling, self._choice("all"))
+        pool = weighted(ARRAYS, sentences, pooling, self._choice("all"))
         return ARRAYS.stack(self._encode(sentences, "all", options, None, pool))
 
     def split(self, text: str, *, wrapped: bool = False) -> list[Sentence]:
@@ -413,7 +409,7 @@ class TextEncoder(VectorShape):
         sentences = self.tokens_of(texts)
 
         def finish(values: Tensor, rows: Rows) -> list[V]:
-            vectors = output.split(values, _lengths(sentences, rows))
+            vectors = output.split(values, lengths_of(sentences, rows))
             return [normalize(each) for each in vectors] if normalized else vectors
 
         return self._encode(sentences, layers, options, device, finish)
@@ -432,30 +428,13 @@ class TextEncoder(VectorShape):
         sentences = self.tokens_of(texts or [[]])
         if pooling == "weighted":
             assert self.pooling is not None
-            pool = self._weighted(output, sentences, self.pooling, self._choice(layers))
+            pool = weighted(output, sentences, self.pooling, self._choice(layers))
             pooled = self._encode(sentences, "all", options, device, pool)
         else:
-            pool = _plain(output, sentences, pooling)
+            pool = plain(output, sentences, pooling)
             pooled = self._encode(sentences, layers, options, device, pool)
         stacked = output.stack(pooled)[: len(texts)]
         return normalize(stacked) if normalized else stacked
-
-    def _weighted(
-        self,
-        output: Output[V],
-        sentences: list[Sequence[str]],
-        pooling: WeightedPooling,
-        choice: LayerChoice,
-    ) -> Finish[V]:
-        def finish(values: Tensor, rows: Rows) -> list[V]:
-            batch = [sentences[row] for row in rows.tolist()]
-            pooled = choice.apply(pooling.pool(values, batch)).to(values.dtype)  # (K, B, D)
-            # A sentence is a single vector now; `split` and `pool` give it its kind and shape.
-            pooled = pooled[0] if choice.single else pooled
-            vectors = output.split(pooled, np.ones(len(batch), np.int64))
-            return [output.pool(vector, "mean") for vector in vectors]
-
-        return finish
 
     def _choice(self, layers: Layers) -> LayerChoice:
         return choose_layers(layers, self.num_layers, self.mixes)
@@ -479,15 +458,3 @@ class TextEncoder(VectorShape):
             carried.start if carried else lambda rows: self.start_state(len(rows)),
         )
         return encoder.encode(sentences, finish, carried.keep if carried else None)
-
-
-def _plain(output: Output[V], sentences: list[Sequence[str]], pooling: PlainPooling) -> Finish[V]:
-    def finish(values: Tensor, rows: Rows) -> list[V]:
-        vectors = output.split(values, _lengths(sentences, rows))
-        return [output.pool(tokens, pooling) for tokens in vectors]
-
-    return finish
-
-
-def _lengths(sentences: list[Sequence[str]], rows: Rows) -> NDArray[np.int64]:
-    return np.array([len(sentences[row]) for row in rows.tolist()], np.int64)

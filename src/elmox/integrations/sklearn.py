@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
+from elmox.errors import ElmoxError, require_at_least
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.inference.outputs import FloatArray, Pooling
 from elmox.inference.similarity import normalize

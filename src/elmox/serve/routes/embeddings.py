@@ -27,7 +27,7 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoint."""
 
     async def embeddings(request: Request) -> Response:
-        """Return a vector per text: the mean (or maximum, or weighted mean) over the vectors of its tokens."""
+        """Return a vector per text, pooled from the vectors of its tokens."""
         body = checked(EmbeddingsBody, await read_object(request, service.limits))
         model = service.model(request, body.model)
         if body.dimensions not in (None, model.elmo.dim):
