@@ -57,7 +57,7 @@ def main() -> None:
         texts = list(itertools.islice(sentences(elmo, path), args.valid_sentences))
         row = [path.name.split(".")[0]]
         for mode in ("zero", "warm"):
-            elmo.state = mode  # type: ignore[assignment]
+            elmo.state = mode
             value = perplexity(elmo, texts)
             logs[mode] += math.log(value) / len(args.valid)
             row.append(f"{value:.1f}")

@@ -7,6 +7,7 @@ are only shown. A server is started on a free port, in place of the address that
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,8 +31,8 @@ PAGES = [
     ),
 ]
 TABLES = {"results.md", "stability.md"}  # pages with nothing to run
-# Pages whose package is not installed with the others, because the two do not go together.
-APART = {"integrations/flair.md": "flair"}
+# Pages whose package is not installed with the others: flair needs other versions, Spark is large.
+APART = {"integrations/flair.md": "flair", "integrations/spark.md": "pyspark"}
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
@@ -125,6 +126,7 @@ def test_examples_run(
         pytest.importorskip(package)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ELMOX_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # otherwise the first python3 of PATH
     names: dict[str, Any] = {"__name__": page.stem}
     with ExitStack() as servers:
         page_blocks = list(blocks(page.read_text("utf-8")))

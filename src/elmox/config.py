@@ -7,7 +7,7 @@ section 3.4). Nothing here imports torch: reading a configuration must stay chea
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from elmox.errors import ElmoxError, shortened
 
@@ -27,6 +27,12 @@ MAX_CHARACTERS = 1000  # slots of a spelling
 MAX_DIM = 2**48  # of any dimension; arrays of that size must exist as well
 
 
+class Strict:
+    """A dataclass that `validated` reads without fields that it does not have."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+
 def _require(condition: bool, name: str, value: object, expected: str) -> None:
     if not condition:
         raise ElmoxError(f"{name} is {shortened(value)}, expected {expected}")
@@ -38,7 +44,7 @@ def _require_size(name: str, value: int, least: int = 1, most: int = MAX_DIM) ->
 
 
 @dataclass(frozen=True)
-class CharCnnConfig:
+class CharCnnConfig(Strict):
     """The character CNN that reads a word's spelling: one (width, count) pair per filter bank."""
 
     filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS
@@ -48,8 +54,6 @@ class CharCnnConfig:
     activation: Activation = "relu"
     num_highways: int = 2
     inventory: Inventory = "bytes"
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def __post_init__(self) -> None:
         _require(
@@ -85,13 +89,11 @@ class CharCnnConfig:
 
 
 @dataclass(frozen=True)
-class WordConfig:
+class WordConfig(Strict):
     """An embedding per known word, in place of the character CNN or next to it."""
 
     num_words: int
     dim: int
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         _require_size("words.num_words", self.num_words)
@@ -99,7 +101,7 @@ class WordConfig:
 
 
 @dataclass(frozen=True)
-class LstmConfig:
+class LstmConfig(Strict):
     """The stacked LSTM language models; a clip of None means no clipping."""
 
     cell_dim: int = 4096
@@ -114,8 +116,6 @@ class LstmConfig:
     # TensorFlow adds 1 to the forget gate outside the stored bias. Keeping it apart keeps the
     # stored bias bit for bit; it is 0 for checkpoints whose bias already contains it.
     forget_bias: float = 1.0
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         _require_size("lstm.cell_dim", self.cell_dim)
@@ -149,7 +149,7 @@ class LstmConfig:
 
 
 @dataclass(frozen=True)
-class TextConfig:
+class TextConfig(Strict):
     """The tokenizer of the model's training text, and its special words."""
 
     tokenizer: str = "treebank"
@@ -159,11 +159,9 @@ class TextConfig:
     # ELMoForManyLangs cuts words to this many code points before anything else reads them.
     max_code_points: int | None = None
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
 
 @dataclass(frozen=True)
-class ElmoConfig:
+class ElmoConfig(Strict):
     """The whole configuration: the network, and the text it reads."""
 
     lstm: LstmConfig = field(default_factory=LstmConfig)
@@ -171,8 +169,6 @@ class ElmoConfig:
     words: WordConfig | None = None
     token_projection: bool = True
     text: TextConfig = field(default_factory=TextConfig)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         _require(

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Unpack
 
 import torch
 
@@ -84,31 +85,20 @@ class Elmo(TextEncoder):
         cls,
         path: str | Path | None = None,
         *,
-        options: str | Path | None = None,
-        vocab: str | Path | None = None,
-        token_embeddings: str | Path | None = None,
-        softmax: str | Path | None = None,
-        softmax_vocab: str | Path | None = None,
         revision: str | None = None,
         token: Token = None,
         state: StateMode = "zero",
         device: str | torch.device | None = None,
         dtype: str | torch.dtype = "float32",
+        **files: Unpack[ModelFiles],
     ) -> "Elmo":
         """Load a model.
 
         Args:
             path: None (or "english-small") for the English model that comes with elmox; an elmox
-                model directory; AI2's weights.hdf5 with its options file next to it; an NLPL zip;
-                an AllenNLP model.tar.gz; an ELMoForManyLangs folder; a TensorFlow checkpoint; or a
-                hub id, `owner/name`. The attribute `description` names the recognized format.
-            options: the options file of legacy weights, if it is not next to them.
-            vocab: the vocabulary of a legacy word model, of `token_embeddings` or of a TensorFlow
-                checkpoint's softmax.
-            token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
-            softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
-                may have a softmax of its own.
-            softmax_vocab: the vocabulary of `softmax`.
+                model directory; a model of another program (`elmox.pretrained.formats` lists them),
+                AI2's with its options file next to it; or a hub id, `owner/name`. The attribute
+                `description` names the recognized format.
             revision: branch, tag or commit of a hub id.
             token: access token for a hub id; True for the one that is stored on this machine.
             state: "zero" starts every sentence from zeros; "warm" from the state stored with the
@@ -116,21 +106,18 @@ class Elmo(TextEncoder):
             device: "cpu", "cuda", ...; a GPU if there is one by default.
             dtype: "float32", "bfloat16" or "float16"; "int8" for a CPU: the LSTMs' products run in
                 8-bit integers, everything else in float32, which is also what is saved.
+            **files: files of a legacy model, by name, all of which follow here.
+            options: the options file of legacy weights, if it is not next to them.
+            vocab: the vocabulary of a legacy word model, of `token_embeddings` or of a TensorFlow
+                checkpoint's softmax.
+            token_embeddings: bilm-tf's cached token vectors, used in place of the character CNN.
+            softmax: AI2's softmax file, for `score`, `predict` and `evaluate`; a model directory
+                may have a softmax of its own.
+            softmax_vocab: the vocabulary of `softmax`.
         """
-        checkpoint = load_checkpoint(
-            path,
-            revision=revision,
-            token=token,
-            options=options,
-            vocab=vocab,
-            token_embeddings=token_embeddings,
-            softmax=softmax,
-            softmax_vocab=softmax_vocab,
-        )
+        checkpoint = load_checkpoint(path, revision=revision, token=token, **files)
         elmo = cls(checkpoint, BUNDLED if path is None else str(path))
-        elmo.reference = ModelReference.of(
-            path, revision, options=options, vocab=vocab, token_embeddings=token_embeddings
-        )
+        elmo.reference = ModelReference.of(path, revision, **files)
         elmo.to(device_for(dtype, device), dtype)
         elmo.state = state
         return elmo

@@ -20,7 +20,7 @@ from typing import Self, TypedDict, Unpack, cast
 import torch
 from torch import Tensor, nn
 
-from elmox.config import validated
+from elmox.config import Strict, validated
 from elmox.elmo import Elmo, LoadOptions
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import device_for
@@ -76,7 +76,7 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class StoredEmbedding:
+class StoredEmbedding(Strict):
     """The content of embedding.json.
 
     Attributes:
@@ -95,8 +95,6 @@ class StoredEmbedding:
     state: StateMode
     digest: str
     bilm: ModelReference | None
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 class ElmoEmbedding(nn.Module):

@@ -13,6 +13,7 @@ from elmox.cli.verb import Verb
 
 NAMES = [name for verbs in VERBS.values() for name, verb in verbs.items() if isinstance(verb, Verb)]
 NAMES += [f"probe {name}" for name in ("pos", "wsd")]
+NAMES += [f"plan {name}" for name in ("train", "embed")]
 NAMES += [f"bench {name}" for name in ("lstm", "cnn", "train", "embed")]
 
 
@@ -71,7 +72,7 @@ def test_examples_run(
         assert code == 0, f"{command}: {err}"
 
 
-@pytest.mark.parametrize("verb", ["", *NAMES, "probe", "bench"])
+@pytest.mark.parametrize("verb", ["", *NAMES, "plan", "probe", "bench"])
 def test_help_is_whole(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No summary is cut, and the names of values are in capitals."""
     code, out, err = run_here([*verb.split(), "--help"], capsys)

@@ -27,33 +27,49 @@ from elmox.training.finetune import FinetuneOptions, finetune
 from elmox.training.loop import train
 from elmox.training.plan import plan
 from elmox.vectors.embed import embed_file
+from elmox.vectors.plan import plan_embed
 
 # Verbs that run no model, or only to check a file, have neither --device nor --threads.
-NO_MODEL = {"info", "convert", "export", "prepare"}
+NO_MODEL = {"info", "convert", "export", "prepare", "search", "card", "package", "explore"}
 # Flags whose values differ from verb to verb. All others have one help text.
 OWN_MEANING = {
     "--layers": {"fit"},  # what a task can mix
     "--precision": {"bench lstm", "bench cnn"},  # of training
-    "--out": {"probe pos", "probe wsd", "bench lstm", "bench cnn", "bench train", "bench embed"},
+    "--out": {
+        *("probe pos", "probe wsd", "bench lstm", "bench cnn", "bench train", "bench embed"),
+        *("card", "package"),
+    },
     "--vocab": {"prepare"},  # of the softmax
     "--train": {"probe pos", "probe wsd"},
     "--dev": {"probe pos"},
     "--test": {"probe pos", "probe wsd"},
     "--seeds": {"probe pos"},
     "--size": {"bench embed"},
-    "--elmo": {"fit", "ablate"},  # the biLM to fit on
-    "-k": {"neighbors"},
+    "--elmo": {"fit", "ablate", "search"},  # the biLM to fit on, or the index's
+    "-k": {"neighbors", "search"},
     "--vocab-size": {"finetune"},
-    "--min-count": {"finetune"},
+    "--min-count": {"finetune", "index"},
     "--hold-out": {"finetune"},
     "--resume": {"finetune"},
     "--state": {"export"},  # of the graph
     "--softmax": {"export"},  # whether to export it
+    "--no-softmax": {"package"},
     "--threads": {"serve"},  # of each worker
-    "--workers": {"serve"},
+    "--workers": {"serve", "prepare", "plan embed"},
     "--batch-tokens": {"serve"},
+    "--tokens": {"score"},
+    "--folder": {"bench embed"},
+    "--dtype": {"convert"},  # of weights
+    "--word": {"search"},
+    "--words": {"index"},
+    "--senses": {"search"},
+    "--name": {"package"},
+    "--license": {"package"},
+    "--data": {"card"},
+    "--tagger": {"package"},
+    "--check": {"explore"},
 }
-FORMER_NAMES = {"--output", "--layer", "--any-word"}
+FORMER_NAMES = {"--output", "--layer"}
 
 
 def all_verbs() -> Iterator[tuple[str, Any]]:
@@ -88,6 +104,15 @@ def test_one_help_text_per_option() -> None:
     assert not different
 
 
+def test_a_switch_is_off_without_its_name() -> None:
+    """`--check` needs no `--no-check`; `--browser`, which is on by default, has `--no-browser`."""
+    for verb in VERBS:
+        for flag, option in options(verb).items():
+            if option.is_flag:
+                assert bool(option.secondary_opts) == bool(option.default), f"{verb} {flag}"
+    assert options("explore")["--browser"].secondary_opts == ["--no-browser"]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_the_common_options(verb: str) -> None:
     flags = options(verb).keys()
@@ -114,7 +139,8 @@ SAME: dict[str, tuple[Callable[..., Any], ...]] = {
     "prepare": (PrepareOptions, prepare_corpus),
     "finetune": (FinetuneOptions, finetune, PrepareOptions),
     "train": (train,),
-    "plan": (plan,),
+    "plan train": (plan,),
+    "plan embed": (plan_embed,),
     "probe pos": (PosOptions,),
     "fit": (TaskSession, TaskSession.fit),
     "serve": (ServeConfig, Limits),

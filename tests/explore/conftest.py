@@ -6,18 +6,27 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from explorer_page import CHROMIUM, Explorer
 from http_server import running
 from language_models import tiny_lm
+from tagged_files import NAMES, write_columns
+from task_files import write_task_files
+from treebank_data import write_treebank
 
 from elmox.elmo import Elmo
 from elmox.explore.folder import export_page
+from elmox.tasks.fit.api import fit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+SMALL = [
+    *("words.dim=4", "words.filters=4", "words.min_count=1", "words.dropout=0", "elmo.dropout=0"),
+    *("fit.lr=0.02", "fit.batch_size=4", "fit.patience=8", "fit.least_updates=1"),
+]
 
 
 @pytest.fixture(scope="session")
@@ -57,9 +66,30 @@ def static_url(elmo: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def server_url(model: Path) -> Iterator[str]:
-    """`elmox serve`."""
-    with running(f"tiny={model}") as server:
+def taggers(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Tiny task models by their names."""
+    folder = tmp_path_factory.mktemp("taggers")
+    names = write_columns(folder / "names.txt", NAMES)
+    trees = write_treebank(folder, 8)["train"]
+    write_task_files(folder)
+    files = {"ner": names, "pos": trees, "parse": trees, "srl": folder / "roles.jsonl"}
+    for task, path in files.items():
+        settings = [*SMALL, f"fit.epochs={8 if task == 'ner' else 1}"]  # names must be found
+        options: dict[str, Any] = {
+            "elmo": model,
+            "settings": settings,
+            "cache": folder,
+            "device": "cpu",
+        }
+        fit(task, path, path, out=folder / task, **options)
+    return {task: folder / task / "seed-0" / "model" for task in files}
+
+
+@pytest.fixture(scope="session")
+def server_url(model: Path, taggers: dict[str, Path]) -> Iterator[str]:
+    """`elmox serve` with task models."""
+    options = [part for name, path in taggers.items() for part in ("--tagger", f"{name}={path}")]
+    with running(f"tiny={model}", *options) as server:
         yield f"{server.url}/"
 
 

@@ -11,7 +11,7 @@ from http_server import running
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Route
 
-VIEWS = ("compare", "pairs", "surprise", "gap", "spelling")
+VIEWS = ("compare", "pairs", "map", "contexts", "surprise", "gap", "spelling", "edit")
 KEY = "a-key-that-is-long-enough"
 
 

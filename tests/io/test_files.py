@@ -47,8 +47,9 @@ def test_a_directory_is_replaced(tmp_path: Path, exchange: bool) -> None:
         put(tmp_path, "out", text)
         assert (tmp_path / "out" / "file").read_text() == text
     (tmp_path / "link").symlink_to(tmp_path / "out")
-    put(tmp_path, "link", "not the target")
-    assert (tmp_path / "out" / "file").read_text() == "new"
+    put(tmp_path, "link", "the target")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out" / "file").read_text() == "the target"
     assert sorted(os.listdir(tmp_path)) == ["link", "out"]
 
 

@@ -90,3 +90,8 @@ def test_arguments_of_hub_ids_for_local_models(argument: str, tiny: Path) -> Non
     for name in (tiny, str(tiny), None, "english-small", "no/such/model"):
         with pytest.raises(ElmoxError, match=f"is not a hub id: leave out {argument}$"):
             Elmo.from_pretrained(name, **{argument: "v2"})  # type: ignore[arg-type]
+
+
+def test_a_misspelled_option_is_refused(tiny: Path) -> None:
+    with pytest.raises(TypeError, match="'dtyp'"):
+        Elmo.from_pretrained(tiny, dtyp="int8")  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""`elmox embed --ray` on a real cluster of two workers, whose processes are killed."""
+"""`elmox embed --ray` on a real cluster of two workers, whose processes are killed or stopped."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from broken import rng
 from checkpoints import random_options, write_ai2
-from shell import command, environment
+from shell import assert_one_line, command, environment, run_here
 
 from elmox.elmo import Elmo
 from elmox.vectors.embed import embed_file
@@ -25,7 +25,8 @@ pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("ray")
 psutil = pytest.importorskip("psutil")
 
-NUM_ROWS = 30 * 2048  # as many as thirty parts
+NUM_PARTS = 20
+NUM_ROWS = NUM_PARTS * 2048
 WORDS = ("the", "cat", "sat", ".", "present", "gift", "buy")
 # Ray lets only those in who know the token of the cluster: this one is of no other use.
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -64,7 +65,7 @@ class Cluster:
         return sorted(self.folder.glob(f"{output}.shards/part-*.parquet"))
 
     def wait_for_parts(self, output: str, number: int, process: subprocess.Popen[str]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while len(self.parts(output)) < number:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
@@ -89,16 +90,6 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("ray")
-    model = write_ai2(folder / "model", random_options(), rng())
-    chance = random.Random(0)
-    rows = [chance.choices(WORDS, k=chance.randrange(12)) for _ in range(NUM_ROWS)]
-    pa.parquet.write_table(pa.table({"tokens": rows}), folder / "in.parquet")
-    embed_file(
-        Elmo.from_pretrained(model, device="cpu"),
-        folder / "in.parquet",
-        folder / "plain.parquet",
-        layers="top",
-    )
     head = subprocess.Popen(
         [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port=0",
          "--num-cpus=2", "--object-store-memory=100000000", "--include-dashboard=false",
@@ -107,6 +98,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
+        write_files(folder)  # while the cluster starts
         assert head.stdout is not None
         address = ""
         for line in head.stdout:
@@ -123,8 +115,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         head.communicate()
 
 
-def test_a_worker_and_the_driver_are_killed(cluster: Cluster) -> None:
-    """First a worker, whose part Ray repeats; then the driver; then the same command again."""
+def write_files(folder: Path) -> None:
+    """Write a model, a text, and what the plain command makes of them."""
+    model = write_ai2(folder / "model", random_options(), rng())
+    chance = random.Random(0)
+    rows = [chance.choices(WORDS, k=chance.randrange(12)) for _ in range(NUM_ROWS)]
+    pa.parquet.write_table(pa.table({"tokens": rows}), folder / "in.parquet")
+    embed_file(
+        Elmo.from_pretrained(model, device="cpu"),
+        folder / "in.parquet",
+        folder / "plain.parquet",
+        layers="top",
+    )
+
+
+def test_a_worker_and_the_driver_are_killed_and_a_worker_is_stopped(cluster: Cluster) -> None:
+    """First a worker, whose part Ray repeats; then the driver; then the same command again.
+
+    In that run a worker is stopped, as on a machine that is lost: it holds a part forever, which
+    the other one repeats.
+    """
     driver = cluster.start("out.parquet")
     cluster.wait_for_parts("out.parquet", 3, driver)
     os.kill(cluster.workers()[0], signal.SIGKILL)
@@ -132,7 +142,7 @@ def test_a_worker_and_the_driver_are_killed(cluster: Cluster) -> None:
     driver.kill()
     driver.communicate()
     done = cluster.parts("out.parquet")
-    assert 6 <= len(done) < 30
+    assert 6 <= len(done) < NUM_PARTS - 4
     written = {path: path.stat().st_mtime_ns for path in done}
     assert not (cluster.folder / "out.parquet").exists()
 
@@ -140,9 +150,26 @@ def test_a_worker_and_the_driver_are_killed(cluster: Cluster) -> None:
     cluster.wait_for_parts("out.parquet", len(done) + 2, driver)
     kept = {path: path.stat().st_mtime_ns for path in cluster.parts("out.parquet")}
     assert written.items() <= kept.items()  # nothing was embedded again
-    _, errors = driver.communicate()
+    os.kill(cluster.workers()[0], signal.SIGSTOP)
+    # So many parts are left that the stopped worker has one of them, or gets one.
+    assert len(cluster.parts("out.parquet")) < NUM_PARTS - 1
+    _, errors = driver.communicate(timeout=180)
     assert driver.returncode == 0, errors
     cluster.assert_same("out.parquet")
+
+
+def test_an_existing_output_is_an_error_before_ray_is_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No cluster is at this address, and there is no such model."""
+    (tmp_path / "text.txt").write_text("Hello .\n")
+    (tmp_path / "out.parquet").write_text("mine")
+    arguments = ["embed", "no-model", tmp_path / "text.txt", "--ray", "127.0.0.1:1"]
+    failed = run_here([*arguments, tmp_path / "out.parquet"], capsys)
+    assert_one_line(*failed, "out.parquet", "--force")
+    failed = run_here([*arguments, tmp_path / "out.jsonl"], capsys)
+    assert_one_line(*failed, "JSON lines are not written in shards")
+    assert (tmp_path / "out.parquet").read_text() == "mine"
 
 
 def test_errors_of_workers_are_one_line(cluster: Cluster) -> None:

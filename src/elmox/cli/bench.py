@@ -29,11 +29,8 @@ class Size(StrEnum):
 
 
 Repeats: TypeAlias = Annotated[int, typer.Option(help="Number of runs; the median counts.", min=1)]
-TextOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(help="Running text; Python's documentation by default."),
-]
-NoPeers: TypeAlias = Annotated[bool, typer.Option("--no-peers", help="Leave out other packages.")]
+TextOption: TypeAlias = Annotated[Path | None, "Running text; Python's documentation by default."]
+NoPeers: TypeAlias = Annotated[bool, "Leave out other packages."]
 
 
 class TrainingPrecision(StrEnum):
@@ -47,12 +44,10 @@ class TrainingPrecision(StrEnum):
 class KernelOptions:
     """Measurement of one operation."""
 
-    size: Annotated[
-        Size | None, typer.Option(help="Model size; original on a GPU, otherwise small.")
-    ] = None
+    size: Annotated[Size | None, "Model size; original on a GPU, otherwise small."] = None
     precision: Annotated[
         TrainingPrecision | None,
-        typer.Option(help="Precision of the computation; bfloat16 on a GPU, otherwise float32."),
+        "Precision of the computation; bfloat16 on a GPU, otherwise float32.",
     ] = None
     repeats: Annotated[
         int | None, typer.Option(help="Number of runs; the median counts.", min=1)
@@ -72,9 +67,7 @@ class TableOptions:
 
     out: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Also write the table to FILE.md, or all values to FILE.json. May be repeated."
-        ),
+        "Also write the table to FILE.md, or all values to FILE.json. May be repeated.",
     ] = None
     force: Force = False
 
@@ -109,9 +102,7 @@ def lstm(
     steps: Annotated[
         list[int] | None, typer.Option(help="Time steps. May be repeated.", min=1)
     ] = None,
-    compile: Annotated[
-        bool, typer.Option("--compile", help="Also measure torch.compile, which takes minutes.")
-    ] = False,
+    compile: Annotated[bool, "Also measure torch.compile, which takes minutes."] = False,
     no_peers: NoPeers = False,
     *,
     kernel: KernelOptions,
@@ -224,16 +215,12 @@ def embed(
     model: Annotated[
         str | None, typer.Argument(help="A model; by default random weights of --size.")
     ] = None,
-    size: Annotated[Size, typer.Option(help="Model size of random weights.")] = Size.small,
+    size: Annotated[Size, "Model size of random weights."] = Size.small,
     text: TextOption = None,
     sentences: Annotated[int, typer.Option(help="Number of sentences.", min=1)] = 500,
     repeats: Repeats = 3,
-    one_at_a_time: Annotated[
-        bool, typer.Option("--one-at-a-time", help="Also embed sentence by sentence.")
-    ] = False,
-    file: Annotated[
-        ReadableFormat | None, typer.Option(help="Also write a file of vectors.")
-    ] = None,
+    one_at_a_time: Annotated[bool, "Also embed sentence by sentence."] = False,
+    file: Annotated[ReadableFormat | None, "Also write a file of vectors."] = None,
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Directory for that file, which is removed again.")
     ] = Path("."),

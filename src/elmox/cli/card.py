@@ -16,32 +16,20 @@ from elmox.errors import ElmoxError
 )
 def command(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    name: Annotated[
-        str | None, typer.Option(help="Name of the model; by default that of its directory.")
-    ] = None,
-    language: Annotated[
-        list[str] | None, typer.Option(help="ISO code of a language. May be repeated.")
-    ] = None,
-    license: Annotated[
-        str | None, typer.Option(help="License of the weights, as an SPDX identifier.")
-    ] = None,
+    name: Annotated[str | None, "Name of the model; by default that of its directory."] = None,
+    language: Annotated[list[str] | None, "ISO code of a language. May be repeated."] = None,
+    license: Annotated[str | None, "License of the weights, as an SPDX identifier."] = None,
     dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a training corpus on the hub. May be repeated."),
+        list[str] | None, "Name of a training corpus on the hub. May be repeated."
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Description of the training data, in Markdown.")
-    ] = None,
+    data: Annotated[Path | None, "Description of the training data, in Markdown."] = None,
     limits: Annotated[
-        Path | None, typer.Option(help="Limits of the model, in Markdown; general ones by default.")
+        Path | None, "Limits of the model, in Markdown; general ones by default."
     ] = None,
     scores: Annotated[
-        Path | None,
-        typer.Option(help="JSON list of objects with task, dataset, metric and value."),
+        Path | None, "JSON list of objects with task, dataset, metric and value."
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The card; by default README.md in the directory.")
-    ] = None,
+    out: Annotated[Path | None, "The card; by default README.md in the directory."] = None,
     force: Force = False,
     *,
     show: PrintOptions,

@@ -35,16 +35,12 @@ def command(
             "and, for a model with a softmax, NAME_softmax.hdf5 and NAME_vocab.txt.",
         ),
     ],
-    no_softmax: Annotated[
-        bool, typer.Option("--no-softmax", help="Leave out the softmax: vectors do not need it.")
-    ] = False,
+    no_softmax: Annotated[bool, "Leave out the softmax: vectors do not need it."] = False,
     dtype: Annotated[
-        WeightType,
-        typer.Option(help="Number format of the weights; int8 has scales next to the integers."),
+        WeightType, "Number format of the weights; int8 has scales next to the integers."
     ] = WeightType.float32,
     softmax_dtype: Annotated[
-        WeightType | None,
-        typer.Option(help="Number format of the softmax; by default that of --dtype."),
+        WeightType | None, "Number format of the softmax; by default that of --dtype."
     ] = None,
     warm_up: Annotated[
         str | None,
@@ -56,10 +52,7 @@ def command(
     ] = None,
     force: Force = False,
     card: Annotated[
-        Path | None,
-        typer.Option(
-            help="Model card in Markdown; {facts} in it is replaced by a table of the model."
-        ),
+        Path | None, "Model card in Markdown; {facts} in it is replaced by a table of the model."
     ] = None,
     *,
     lines: TextOptions,

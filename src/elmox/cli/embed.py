@@ -10,15 +10,14 @@ import typer
 from elmox.cli.interruption import resumable
 from elmox.cli.options import (
     TEXT_HELP,
+    BatchTokens,
+    ComputeOptions,
     FileType,
     FileTypeOption,
     Force,
     LayersOption,
     ModelArgument,
     ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
     State,
     TextOptions,
     parse_layers,
@@ -43,19 +42,14 @@ def command(
     ],
     layers: LayersOption = "all",
     dtype: FileTypeOption = FileType.float32,
-    precision: PrecisionOption = Precision.float32,
-    state: Annotated[
-        State, typer.Option(help="LSTM state that every sentence starts from.")
-    ] = State.zero,
+    state: Annotated[State, "LSTM state that every sentence starts from."] = State.zero,
     force: Force = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
-    ] = None,
+    batch_tokens: BatchTokens = None,
     *,
     shards: ShardOptions,
     lines: TextOptions,
     files: ModelOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Write the vectors of all tokens of a text file.
 
@@ -76,17 +70,17 @@ def command(
             dtype.value,
             lines.tokenized,
             batch_tokens,
-            files.loading(run, precision, state),
+            files.loading(run, run.precision, state),
         )
         with resumable():
             if shards.ray is not None:
                 embed_by_ray(job, shards, run, force)
             else:
-                embed_shard(files.load(model, run, precision, state), job, shards, run, force)
+                embed_shard(files.load(model, run, run.precision, state), job, shards, run, force)
         return
     from elmox.vectors.embed import embed_file
 
-    elmo = files.load(model, run, precision, state)
+    elmo = files.load(model, run, run.precision, state)
     with nullcontext() if input == STDIN else resumable():  # stdin cannot be read a second time
         summary = embed_file(
             elmo,

@@ -18,12 +18,8 @@ def command(
         str, typer.Argument(metavar="MODEL", help="Path or Hub id of a model.")
     ] = BUNDLED,
     port: Annotated[int, typer.Option(help="Port to bind; 0 for a free one.", min=0)] = 8100,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
-    check: Annotated[
-        bool, typer.Option("--check", help="Prepare the page, print its address, and exit.")
-    ] = False,
+    browser: Annotated[bool, "Open the page in a browser."] = True,
+    check: Annotated[bool, "Prepare the page, print its address, and exit."] = False,
     *,
     files: LanguageModelOptions,
     show: PrintOptions,

@@ -10,7 +10,6 @@ from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
 if TYPE_CHECKING:
-    from elmox.explore.folder import PageReport
     from elmox.export import ExportReport
     from elmox.export.graph import Weights
 
@@ -25,32 +24,17 @@ def command(
         Path, typer.Argument(help="Directory to create; it appears whole or not at all.")
     ],
     single: Annotated[
-        bool,
-        typer.Option(
-            "--single", help="Write one graph, elmo.onnx. It cannot cache the vectors of words."
-        ),
+        bool, "Write one graph, elmo.onnx. It cannot cache the vectors of words."
     ] = False,
     state: Annotated[
-        bool,
-        typer.Option(
-            "--state", help="Add a start state to the inputs and the final state to the outputs."
-        ),
+        bool, "Add a start state to the inputs and the final state to the outputs."
     ] = False,
-    softmax: Annotated[
-        bool,
-        typer.Option("--softmax", help="Write softmax.onnx too, to score text and to fill gaps."),
-    ] = False,
+    softmax: Annotated[bool, "Write softmax.onnx too, to score text and to fill gaps."] = False,
     weights: Annotated[
         WeightType | None,
-        typer.Option(
-            help="Number format of the weights. Default: float16 where that is lossless, otherwise "
-            "float32."
-        ),
+        "Number format of the weights. Default: float16 where that is lossless, otherwise float32.",
     ] = None,
-    page: Annotated[
-        bool,
-        typer.Option("--page", help="Write the explorer with the model in it, for any web host."),
-    ] = False,
+    page: Annotated[bool, "Write the explorer with the model in it, for any web host."] = False,
     force: Force = False,
     *,
     files: ModelOptions,
@@ -68,7 +52,7 @@ def command(
     refuse_existing(out, force)
     elmo = Elmo(files.load_checkpoint(model), model)
     stored = cast("Weights | None", weights and weights.value)
-    report: PageReport | ExportReport
+    report: ExportReport
     if page:
         if single or state:
             raise ElmoxError("--page takes neither --single nor --state: leave them out")

@@ -11,6 +11,7 @@ import typer
 from elmox.cli.interruption import RESUME, resumable
 from elmox.cli.options import (
     FILES_HELP,
+    HeldOutText,
     LanguageModelOptions,
     ModelArgument,
     OutDirectory,
@@ -36,10 +37,7 @@ def command(
         ),
     ],
     out: OutDirectory,
-    valid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Held-out text, as TEXT. May be repeated."),
-    ] = None,
+    valid: HeldOutText = None,
     hold_out: Annotated[
         int,
         typer.Option(
@@ -48,24 +46,16 @@ def command(
             "the perplexity before and after unknown.",
         ),
     ] = 10,
-    new_vocab: Annotated[
-        bool, typer.Option("--new-vocab", help="Predict the words of the domain.")
-    ] = False,
-    vocab_size: Annotated[
-        int | None, typer.Option(help="Maximum size of a new vocabulary.")
-    ] = None,
-    min_count: Annotated[int | None, typer.Option(help="Minimum count of its words.")] = None,
-    epochs: Annotated[float, typer.Option(help="Epochs in which all weights are trained.")] = 1,
+    new_vocab: Annotated[bool, "Predict the words of the domain."] = False,
+    vocab_size: Annotated[int | None, "Maximum size of a new vocabulary."] = None,
+    min_count: Annotated[int | None, "Minimum count of its words."] = None,
+    epochs: Annotated[float, "Epochs in which all weights are trained."] = 1,
     softmax_epochs: Annotated[
-        float, typer.Option(help="Epochs before that, in which only a new softmax is trained.")
+        float, "Epochs before that, in which only a new softmax is trained."
     ] = 3,
-    lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-4,
-    hdf5: Annotated[
-        Path | None, typer.Option(help="Also write the result to this file in AI2's format.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")
-    ] = False,
+    lr: Annotated[float, "Peak learning rate."] = 5e-4,
+    hdf5: Annotated[Path | None, "Also write the result to this file in AI2's format."] = None,
+    resume: Annotated[bool, "Continue an interrupted run of the same command."] = False,
     *,
     lines: TextOptions,
     files: LanguageModelOptions,

@@ -38,23 +38,16 @@ def command(
     ] = None,
     place: Annotated[
         PlaceName | None,
-        typer.Option(
-            help="Where ELMo joins the task's network; coref needs two layers in head.hidden for "
-            "middle."
-        ),
+        "Where ELMo joins the task's network; coref needs two layers in head.hidden for middle.",
     ] = None,
     penalty: Annotated[
         float | None, typer.Option("--lambda", help="Weight of the L2 penalty of the mix.")
     ] = None,
     finetune: Annotated[
-        bool,
-        typer.Option(
-            "--finetune", help="Fine-tune the biLM as well; its weights are saved with the model."
-        ),
+        bool, "Fine-tune the biLM as well; its weights are saved with the model."
     ] = False,
     vectors: Annotated[
-        Path | None,
-        typer.Option(help="Also use static word vectors: a text file of GloVe or word2vec."),
+        Path | None, "Also use static word vectors: a text file of GloVe or word2vec."
     ] = None,
     *,
     data: FitOptions,

@@ -8,13 +8,12 @@ import typer
 
 from elmox.cli.interruption import resumable
 from elmox.cli.options import (
+    BatchTokens,
+    ComputeOptions,
     Force,
     LayersOption,
     ModelArgument,
     ModelOptions,
-    Precision,
-    PrecisionOption,
-    RunOptions,
     TextArgument,
     TextOptions,
     parse_layers,
@@ -40,8 +39,7 @@ def command(
         ),
     ] = None,
     stop_words: Annotated[
-        Path | None,
-        typer.Option(help="Words that are not content words, one per line; English by default."),
+        Path | None, "Words that are not content words, one per line; English by default."
     ] = None,
     min_count: Annotated[
         int, typer.Option(help="Minimum number of uses of a content word.", min=1)
@@ -53,15 +51,12 @@ def command(
         ),
     ] = MAX_PER_WORD,
     layers: LayersOption = "top",
-    precision: PrecisionOption = Precision.float32,
     force: Force = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
-    ] = None,
+    batch_tokens: BatchTokens = None,
     *,
     lines: TextOptions,
     files: ModelOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Write an index of the uses of words, for elmox search.
 
@@ -76,7 +71,7 @@ def command(
     if stop_words is not None:
         with open_text(stop_words) as file:
             stop = file.read().split()
-    elmo = files.load(model, run, precision)
+    elmo = files.load(model, run, run.precision)
     with resumable():
         summary = build_index(
             elmo,

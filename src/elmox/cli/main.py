@@ -54,7 +54,7 @@ VERBS: Mapping[str, Mapping[str, Verb | typer.Typer]] = {
     "Tasks": {"fit": fit.command, "tag": tag.command, "ablate": ablate.command},
     "Training": {
         "prepare": prepare.command,
-        "plan": plan.command,
+        "plan": plan.app,
         "train": train.command,
         "finetune": finetune.command,
     },

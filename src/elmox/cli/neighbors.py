@@ -39,11 +39,7 @@ def command(
     layers: LayersOption = "top",
     k: Annotated[int, typer.Option("-k", help="Number of neighbors per list.", min=1)] = 5,
     same_word: Annotated[
-        bool,
-        typer.Option(
-            "--same-word",
-            help="Search only other occurrences of the word, in any case: much faster.",
-        ),
+        bool, "Search only other occurrences of the word, in any case: much faster."
     ] = False,
     *,
     lines: TextOptions,

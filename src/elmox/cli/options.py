@@ -5,6 +5,7 @@ Types of single options come first, then groups of them: a verb with a parameter
 """
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from elmox.config import BUNDLED
+from elmox.pretrained.formats import FORMATS
 
 if TYPE_CHECKING:
     from elmox.elmo import Elmo
@@ -58,10 +60,7 @@ class State(StrEnum):
 
 ModelArgument: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        help=f"{BUNDLED} (comes with elmox), an elmox directory, weights.hdf5, an NLPL zip, an "
-        "AllenNLP model.tar.gz, an ELMoForManyLangs folder, a TensorFlow checkpoint, or a Hub id.",
-    ),
+    typer.Argument(help=f"{BUNDLED} (comes with elmox), {', '.join(FORMATS)}, or a Hub id."),
 ]
 FILES_HELP = "plain or compressed (.gz, .xz, .bz2, .zst)"
 TEXT_HELP = (
@@ -69,10 +68,17 @@ TEXT_HELP = (
     "tokenized sentence per line."
 )
 TextArgument: TypeAlias = Annotated[str, typer.Argument(help=TEXT_HELP)]
+HeldOutText: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="Held-out text, as TEXT. May be repeated."),
+]
 OutDirectory: TypeAlias = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Directory to create.")
 ]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+Force: TypeAlias = Annotated[bool, "Overwrite an existing output."]
+BatchTokens: TypeAlias = Annotated[
+    int | None, typer.Option(help="Maximum number of tokens per batch.", min=1)
+]
 LayersOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -108,6 +114,18 @@ Settings: TypeAlias = Annotated[
         metavar="KEY=VALUE",
         help="Change a setting of the recipe; KEY is section.name. May be repeated.",
     ),
+]
+
+
+def above_zero(value: float | None) -> float | None:
+    """Refuse an option that is not a finite number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value:g} is not a number above 0.")
+    return value
+
+
+SecondsOption: TypeAlias = Annotated[
+    float, typer.Option("--seconds", help="Seconds to measure.", callback=above_zero)
 ]
 
 
@@ -197,19 +215,23 @@ class RunOptions(PrintOptions):
 
 
 @dataclass(frozen=True)
+class ComputeOptions(RunOptions):
+    """The same, for verbs that compute vectors in any precision."""
+
+    precision: PrecisionOption = Precision.float32
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """Options of loading a model: files of legacy weights, the revision of a Hub id."""
 
-    options: Annotated[
-        Path | None, typer.Option(help="Options file of legacy weights, if it is elsewhere.")
-    ] = None
+    options: Annotated[Path | None, "Options file of legacy weights, if it is elsewhere."] = None
     vocab: Annotated[
-        Path | None,
-        typer.Option(help="Vocabulary of a legacy word model, or of a TensorFlow checkpoint."),
+        Path | None, "Vocabulary of a legacy word model, or of a TensorFlow checkpoint."
     ] = None
-    token_embeddings: Annotated[
-        Path | None, typer.Option(help="Cached token vectors of bilm-tf; needs --vocab.")
-    ] = None
+    token_embeddings: Annotated[Path | None, "Cached token vectors of bilm-tf; needs --vocab."] = (
+        None
+    )
 
     revision: Annotated[
         str | None, typer.Option(metavar="REV", help="Branch, tag or commit of a Hub id.")
@@ -250,10 +272,8 @@ class ModelOptions:
 class LanguageModelOptions(ModelOptions):
     """The same, for verbs that use the softmax."""
 
-    softmax: Annotated[
-        Path | None, typer.Option(help="AI2's softmax file, for a model without a softmax.")
-    ] = None
-    softmax_vocab: Annotated[Path | None, typer.Option(help="Vocabulary of --softmax.")] = None
+    softmax: Annotated[Path | None, "AI2's softmax file, for a model without a softmax."] = None
+    softmax_vocab: Annotated[Path | None, "Vocabulary of --softmax."] = None
 
 
 def _note_raw(ctx: typer.Context, raw: bool) -> bool:
@@ -266,13 +286,10 @@ def _note_raw(ctx: typer.Context, raw: bool) -> bool:
 class TextOptions:
     """Format of lines of text."""
 
-    tokenized: Annotated[
-        bool,
-        typer.Option(
-            "--tokenized", help="The text is tokenized, one sentence per line: split at spaces."
-        ),
-    ] = False
-    raw: Annotated[bool, typer.Option("--raw", hidden=True, callback=_note_raw)] = False
+    tokenized: Annotated[bool, "The text is tokenized, one sentence per line: split at spaces."] = (
+        False
+    )
+    raw: Annotated[bool, typer.Option(hidden=True, callback=_note_raw)] = False
 
     def line_format(self, path: str) -> "LineFormat":
         """Return the format of a file's lines."""

@@ -18,23 +18,17 @@ from elmox.errors import ElmoxError
 def command(
     model: Annotated[Path, typer.Argument(help="A model directory, which is packaged as it is.")],
     name: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the model, for Elmo.from_pretrained; by default that of its directory."
-        ),
+        str | None, "Name of the model, for Elmo.from_pretrained; by default that of its directory."
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Directory of all packages.")
     ] = Path("packages"),
-    version: Annotated[str, typer.Option(help="Version of the package.")] = "1.0.0",
+    version: Annotated[str, "Version of the package."] = "1.0.0",
     license: Annotated[
-        str | None,
-        typer.Option(help="SPDX identifier; by default the license in the model's card."),
+        str | None, "SPDX identifier; by default the license in the model's card."
     ] = None,
-    license_file: Annotated[Path | None, typer.Option(help="Text of the license.")] = None,
-    no_softmax: Annotated[
-        bool, typer.Option("--no-softmax", help="Do not write the package of the softmax.")
-    ] = False,
+    license_file: Annotated[Path | None, "Text of the license."] = None,
+    no_softmax: Annotated[bool, "Do not write the package of the softmax."] = False,
     tagger: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,12 +37,10 @@ def command(
         ),
     ] = None,
     tagger_dtype: Annotated[
-        WeightType, typer.Option(help="Number format of the taggers' weights.")
+        WeightType, "Number format of the taggers' weights."
     ] = WeightType.float16,
-    taggers_apart: Annotated[
-        bool, typer.Option("--taggers-apart", help="Write the taggers as a package of their own.")
-    ] = False,
-    wheel: Annotated[bool, typer.Option("--wheel", help="Build the wheels too, in dist/.")] = False,
+    taggers_apart: Annotated[bool, "Write the taggers as a package of their own."] = False,
+    wheel: Annotated[bool, "Build the wheels too, in dist/."] = False,
     force: Force = False,
     *,
     show: PrintOptions,

@@ -35,7 +35,7 @@ def command(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of words.", min=1)] = 10,
     direction: Annotated[
-        Direction, typer.Option(help="Use the words left of the gap, right of it, or both.")
+        Direction, "Use the words left of the gap, right of it, or both."
     ] = Direction.both,
     position: Annotated[
         int | None,

@@ -12,6 +12,7 @@ import typer
 from elmox.cli.options import (
     FILES_HELP,
     Force,
+    HeldOutText,
     OutDirectory,
     PrintOptions,
     TextOptions,
@@ -47,23 +48,18 @@ def command(
             "it is only recorded in the corpus.",
         ),
     ] = None,
-    valid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Held-out text, as TEXT. May be repeated."),
-    ] = None,
-    hold_out: Annotated[int | None, typer.Option(help="Hold out every N-th document.")] = None,
-    vocab_size: Annotated[int | None, typer.Option(help="Maximum size of the vocabulary.")] = None,
+    valid: HeldOutText = None,
+    hold_out: Annotated[int | None, "Hold out every N-th document."] = None,
+    vocab_size: Annotated[int | None, "Maximum size of the vocabulary."] = None,
     min_count: Annotated[
-        int | None, typer.Option(help="Minimum count of its words; 3, or 1 with --vocab-size.")
+        int | None, "Minimum count of its words; 3, or 1 with --vocab-size."
     ] = None,
-    vocab: Annotated[
-        Path | None, typer.Option(help="Use this vocabulary, in the order of bilm-tf.")
-    ] = None,
+    vocab: Annotated[Path | None, "Use this vocabulary, in the order of bilm-tf."] = None,
     max_characters: Annotated[
-        int, typer.Option(help="Characters per word of the future model, to count truncated words.")
+        int, "Characters per word of the future model, to count truncated words."
     ] = 50,
-    shard_tokens: Annotated[int, typer.Option(help="Approximate tokens per shard.")] = 2**22,
-    workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,
+    shard_tokens: Annotated[int, "Approximate tokens per shard."] = 2**22,
+    workers: Annotated[int | None, "Processes; one per core by default."] = None,
     force: Force = False,
     *,
     lines: TextOptions,

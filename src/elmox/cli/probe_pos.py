@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from elmox.cli.options import ModelArgument, ModelOptions, Precision, PrecisionOption, RunOptions
+from elmox.cli.options import ComputeOptions, ModelArgument, ModelOptions
 from elmox.cli.reports import ReportOptions, model_facts
 from elmox.cli.verb import verb
 from elmox.config import BUNDLED
@@ -24,20 +24,19 @@ class TagKind(StrEnum):
     "elmox probe pos --train train.conllu --dev dev.conllu --test test.conllu --seeds 1",
 )
 def command(
-    train: Annotated[Path, typer.Option(help="CoNLL-U file to train on.")],
-    dev: Annotated[Path, typer.Option(help="CoNLL-U file to tune on.")],
-    test: Annotated[Path, typer.Option(help="CoNLL-U file to score.")],
+    train: Annotated[Path, "CoNLL-U file to train on."],
+    dev: Annotated[Path, "CoNLL-U file to tune on."],
+    test: Annotated[Path, "CoNLL-U file to score."],
     model: ModelArgument = BUNDLED,
     tags: Annotated[
-        TagKind, typer.Option(help="Tags of the treebank's own set, or the universal ones.")
+        TagKind, "Tags of the treebank's own set, or the universal ones."
     ] = TagKind.xpos,
     seeds: Annotated[int, typer.Option(help="Number of probes per layer.", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="First seed; the others follow.", min=0)] = 0,
-    precision: PrecisionOption = Precision.float32,
     *,
     files: ModelOptions,
     report: ReportOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Predict part-of-speech tags from each layer with a linear classifier.
 
@@ -53,11 +52,11 @@ def command(
     from elmox.probes.pos.probe import PosOptions, probe_pos
     from elmox.probes.pos.report import PosReport
 
-    elmo = files.load(model, run, precision)
+    elmo = files.load(model, run, run.precision)
     options = PosOptions(tags=tags.value, num_seeds=seeds, seed=seed)
     scores = probe_pos(elmo, treebank, options, show_progress_bar=run.show_progress_bar)
     facts = {
-        **model_facts(model, elmo, precision),
+        **model_facts(model, elmo, run.precision),
         **{part: str(path) for part, path in paths.items()},
     }
     report.finish(PosReport(facts, options, scores), "pos", run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmox.cli.options import ModelArgument, ModelOptions, Precision, PrecisionOption, RunOptions
+from elmox.cli.options import ComputeOptions, ModelArgument, ModelOptions
 from elmox.cli.reports import ReportOptions, model_facts
 from elmox.cli.verb import verb
 from elmox.config import BUNDLED
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 def command(
     train: Annotated[
         Path,
-        typer.Option(
-            help="Sense-tagged text: SemCor as NAME.data.xml with NAME.gold.key.txt next to it, or "
-            "JSON lines (.jsonl).",
-        ),
+        "Sense-tagged text: SemCor as NAME.data.xml with NAME.gold.key.txt next to it, or "
+        "JSON lines (.jsonl).",
     ],
     test: Annotated[
         Path,
@@ -38,13 +36,12 @@ def command(
             "Raganato et al.'s Evaluation_Datasets.",
         ),
     ],
-    senses: Annotated[Path, typer.Option(help="index.sense of WordNet 3.0.")],
+    senses: Annotated[Path, "index.sense of WordNet 3.0."],
     model: ModelArgument = BUNDLED,
-    precision: PrecisionOption = Precision.float32,
     *,
     files: ModelOptions,
     report: ReportOptions,
-    run: RunOptions,
+    run: ComputeOptions,
 ) -> None:
     """Disambiguate word senses by the nearest average vector, in each layer.
 
@@ -63,12 +60,12 @@ def command(
     from elmox.probes.wsd.probe import predict_senses
     from elmox.probes.wsd.report import SenseReport, score_predictions
 
-    elmo = files.load(model, run, precision)
+    elmo = files.load(model, run, run.precision)
     predictions, counts = predict_senses(
         elmo, training, tests, index, show_progress_bar=run.show_progress_bar
     )
     facts = {
-        **model_facts(model, elmo, precision),
+        **model_facts(model, elmo, run.precision),
         "train": str(train),
         "test": str(test),
         "senses": str(senses),

@@ -28,10 +28,7 @@ _CHUNK_LINES = 1024
 def command(
     model: ModelArgument,
     text: TextArgument,
-    tokens: Annotated[
-        bool,
-        typer.Option("--tokens", help="Print one line per token, and a blank line per sentence."),
-    ] = False,
+    tokens: Annotated[bool, "Print one line per token, and a blank line per sentence."] = False,
     *,
     lines: TextOptions,
     files: LanguageModelOptions,

@@ -32,13 +32,8 @@ def command(
     word: Annotated[
         str | None, typer.Option(metavar="WORD", help="The word, if it is not marked.")
     ] = None,
-    any_word: Annotated[
-        bool,
-        typer.Option("--any-word", help="Search all words; needs the extra faiss to be fast."),
-    ] = False,
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="Group the uses of a word into senses, with examples.")
-    ] = False,
+    any_word: Annotated[bool, "Search all words; needs the extra faiss to be fast."] = False,
+    cluster: Annotated[bool, "Group the uses of a word into senses, with examples."] = False,
     senses: Annotated[
         int | None,
         typer.Option(help="Number of senses for --cluster; chosen by default.", min=1),

@@ -82,30 +82,19 @@ def command(
     device: DeviceOption = None,
     precision: PrecisionOption = Precision.float32,
     api_key_file: Annotated[
-        Path | None,
-        typer.Option(help="API keys, one per line, in addition to those in $ELMOX_API_KEYS."),
+        Path | None, "API keys, one per line, in addition to those in $ELMOX_API_KEYS."
     ] = None,
-    allow_public: Annotated[
-        bool, typer.Option("--allow-public", help="Serve other machines without an API key.")
-    ] = False,
-    public_metrics: Annotated[
-        bool, typer.Option("--public-metrics", help="Serve /metrics without an API key.")
-    ] = False,
+    allow_public: Annotated[bool, "Serve other machines without an API key."] = False,
+    public_metrics: Annotated[bool, "Serve /metrics without an API key."] = False,
     cors_origin: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ORIGIN", help="Let pages of this origin call the server. May be repeated."
         ),
     ] = None,
-    access_log: Annotated[
-        bool, typer.Option("--access-log/--no-access-log", help="Log a JSON line per request.")
-    ] = True,
-    tracing: Annotated[
-        bool, typer.Option("--tracing", help="Create OpenTelemetry spans; see $OTEL_*.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Load everything, print what is loaded, and exit.")
-    ] = False,
+    access_log: Annotated[bool, "Log a JSON line per request."] = True,
+    tracing: Annotated[bool, "Create OpenTelemetry spans; see $OTEL_*."] = False,
+    check: Annotated[bool, "Load everything, print what is loaded, and exit."] = False,
     *,
     limits: LimitOptions,
     show: PrintOptions,

@@ -24,12 +24,7 @@ class ShardOptions:
             help="Embed only shard I of N (1/8 ... 8/8) into OUTPUT.shards; needs pyarrow.",
         ),
     ] = None
-    merge: Annotated[
-        bool,
-        typer.Option(
-            "--merge", help="Write OUTPUT from OUTPUT.shards when all shards are embedded."
-        ),
-    ] = False
+    merge: Annotated[bool, "Write OUTPUT from OUTPUT.shards when all shards are embedded."] = False
     ray: Annotated[
         str | None,
         typer.Option(
@@ -44,9 +39,7 @@ class ShardOptions:
     worker_memory: Annotated[
         float | None, typer.Option(metavar="GB", help="Ray: memory reserved per worker.", min=0.001)
     ] = None
-    no_merge: Annotated[
-        bool, typer.Option("--no-merge", help="Ray: leave the parts in OUTPUT.shards.")
-    ] = False
+    no_merge: Annotated[bool, "Ray: leave the parts in OUTPUT.shards."] = False
 
     @property
     def is_divided(self) -> bool:

@@ -39,11 +39,7 @@ def command(
         ),
     ],
     json_lines: Annotated[
-        bool,
-        typer.Option(
-            "--json-lines",
-            help="Read TEXT as JSON lines. Implied for stdin if the task accepts only JSON.",
-        ),
+        bool, "Read TEXT as JSON lines. Implied for stdin if the task accepts only JSON."
     ] = False,
     elmo: TaskElmo = None,
     *,

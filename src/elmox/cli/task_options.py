@@ -33,11 +33,9 @@ COLUMN_OPTIONS = ("text_column", "label_column", "pair_column")
 class FitOptions:
     """The data and the recipe that task models are fitted with."""
 
-    train: Annotated[Path, typer.Option(help="Labeled data to train on.")]
-    dev: Annotated[Path, typer.Option(help="Labeled data to select the best epoch on.")]
-    test: Annotated[Path | None, typer.Option(help="Labeled data to score once, at the end.")] = (
-        None
-    )
+    train: Annotated[Path, "Labeled data to train on."]
+    dev: Annotated[Path, "Labeled data to select the best epoch on."]
+    test: Annotated[Path | None, "Labeled data to score once, at the end."] = None
     recipe: Annotated[
         str | None,
         typer.Option(

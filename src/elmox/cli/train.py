@@ -28,9 +28,7 @@ def command(
     recipe: RecipeArgument,
     out: OutDirectory,
     settings: Settings = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint in DIR.")
-    ] = False,
+    resume: Annotated[bool, "Continue from the last checkpoint in DIR."] = False,
     *,
     run: RunOptions,
 ) -> None:

@@ -6,6 +6,10 @@ parameter of that type, and each field becomes an option:
     @verb("elmox score english-small text.txt")
     def command(model: ModelArgument, text: TextArgument, *, lines: TextOptions, run: RunOptions):
         ...
+
+An option that needs nothing but a help text is annotated with the text:
+
+    lr: Annotated[float, "Peak learning rate."] = 5e-4
 """
 
 import inspect
@@ -18,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
+from typer.models import ArgumentInfo
 
 from elmox.cli.help import VerbCommand, VerbGroup
 
@@ -52,9 +56,11 @@ def verb(*examples: str) -> Callable[[Callable[..., None]], Verb]:
     return decorate
 
 
-def verb_group(help: str, verbs: Mapping[str, Verb]) -> typer.Typer:
+def verb_group(
+    help: str, verbs: Mapping[str, Verb], cls: type[VerbGroup] = VerbGroup
+) -> typer.Typer:
     """Make one verb of several: `elmox bench lstm`, `elmox bench cnn`."""
-    app = typer.Typer(cls=VerbGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(cls=cls, help=help, no_args_is_help=True, rich_markup_mode=None)
     for name, member in verbs.items():
         member.add_to(app, name)
     return app
@@ -90,20 +96,21 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if default is MISSING else default,
-        annotation=_with_metavar(name, annotation),
+        annotation=_completed(name, annotation, default),
     )
 
 
-def _with_metavar(name: str, annotation: Any) -> Any:
-    """Name the value in the help: an argument by its name, an option's by its type."""
+def _completed(name: str, annotation: Any, default: Any) -> Any:
+    """Name the value in the help: an argument by its name, an option's by its type.
+
+    A switch that is off by default is `--name` alone; typer would add `--no-name`.
+    """
     kind, info = get_args(annotation)
-    if info.metavar is not None:
-        return annotation
-    info = copy(info)
-    if isinstance(info, ArgumentInfo):
-        info.metavar = name.upper()
-    elif isinstance(info, OptionInfo):
-        info.metavar = _metavar(kind)
+    info = typer.Option(help=info) if isinstance(info, str) else copy(info)
+    if kind is bool and default is False and info.default is ...:  # no name is given
+        info.param_decls = (f"--{name.replace('_', '-')}",)
+    if info.metavar is None:
+        info.metavar = name.upper() if isinstance(info, ArgumentInfo) else _metavar(kind)
     return Annotated[kind, info]
 
 

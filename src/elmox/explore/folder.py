@@ -1,9 +1,8 @@
 """A folder with the page and its model; and the cached model that `elmox explore` shows."""
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from elmox import __version__
 from elmox.elmo import Elmo
@@ -18,30 +17,9 @@ from elmox.tasks.fit.layers import cache_directory
 MODEL = "model/"
 
 
-@dataclass(frozen=True)
-class PageReport:
-    """A page that was written.
-
-    Attributes:
-        path: its folder.
-        weights, difference, cosine: see `ExportReport`.
-        files: size of each file in bytes.
-    """
-
-    path: str
-    weights: str
-    files: dict[str, int]
-    difference: float
-    cosine: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report for JSON."""
-        return asdict(self)
-
-
 def export_page(
     elmo: Elmo, out: str | Path, *, weights: Weights | None = None, force: bool = False
-) -> PageReport:
+) -> ExportReport:
     """Write the explorer with a model, as a folder that any web host serves.
 
     Args:
@@ -49,6 +27,9 @@ def export_page(
         out: the folder to make; it appears whole or not at all.
         weights: see `export_onnx`.
         force: replace `out` if it exists.
+
+    Returns:
+        The report of the model's export, with the page's path and files.
     """
     out = Path(out)
     refuse_existing(out, force)
@@ -61,7 +42,7 @@ def export_page(
         (folder / PAGE_JSON).write_bytes(browser_page_json(MODEL, digest, folder / MODEL))
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
-    return PageReport(str(out), report.weights, files, report.difference, report.cosine)
+    return replace(report, path=str(out), files=files)
 
 
 def cached_model(elmo: Elmo, cache: Path | None = None) -> tuple[Path, str]:

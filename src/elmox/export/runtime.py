@@ -63,10 +63,9 @@ _TINY = 1e-12
 
 
 class _Options(TypedDict, total=False):
-    """Options of `OnnxElmo.encode_tokens`."""
+    """Options that `encode` and `encode_tokens` of `OnnxElmo` share."""
 
     layers: Layers
-    normalize_embeddings: bool
     batch_size: int | None
     batch_tokens: int | None
     show_progress_bar: bool | None
@@ -143,29 +142,28 @@ class OnnxElmo(VectorShape):
 
     @overload  # a string is an iterable of strings, too: the first that matches counts
     def encode_tokens(  # type: ignore[overload-overlap]
-        self, sentences: str, **options: Unpack[_Options]
+        self, sentences: str, *, normalize_embeddings: bool = ..., **options: Unpack[_Options]
     ) -> FloatArray: ...
     @overload
     def encode_tokens(
-        self, sentences: Iterable[Text], **options: Unpack[_Options]
+        self,
+        sentences: Iterable[Text],
+        *,
+        normalize_embeddings: bool = ...,
+        **options: Unpack[_Options],
     ) -> list[FloatArray]: ...
     def encode_tokens(
-        self,
-        sentences: Texts,
-        *,
-        layers: Layers = "average",
-        normalize_embeddings: bool = False,
-        batch_size: int | None = None,
-        batch_tokens: int | None = None,
-        show_progress_bar: bool | None = None,
+        self, sentences: Texts, *, normalize_embeddings: bool = False, **options: Unpack[_Options]
     ) -> FloatArray | list[FloatArray]:
         """Return a vector per token.
 
         Args:
             sentences: strings, which the model's own tokenizer splits, or lists of tokens. A flat
                 list of strings is a list of sentences.
-            layers: "average", "top", "all", "mix", "mix:NAME", one layer's index or several.
             normalize_embeddings: scale every vector to length 1.
+            **options: as follows.
+            layers: "average" (the default), "top", "all", "mix", "mix:NAME", one layer's index or
+                several.
             batch_size: maximum number of sentences per batch; None for no limit.
             batch_tokens: maximum number of tokens per batch; None for a default.
             show_progress_bar: None shows a bar on a terminal or in a notebook if the work is long.
@@ -178,19 +176,16 @@ class OnnxElmo(VectorShape):
         if not isinstance(sentences, str):
             warn_if_tokens(texts)
         finish = _normalized if normalize_embeddings else np.array  # a copy, not a view of a batch
-        vectors = self._encode(texts, layers, batch_size, batch_tokens, show_progress_bar, finish)
+        vectors = self._encode(texts, finish, **options)
         return vectors[0] if isinstance(sentences, str) else vectors
 
     def encode(
         self,
         sentences: Texts,
         *,
-        layers: Layers = "average",
         pooling: Pooling = "mean",
         normalize_embeddings: bool = False,
-        batch_size: int | None = None,
-        batch_tokens: int | None = None,
-        show_progress_bar: bool | None = None,
+        **options: Unpack[_Options],
     ) -> FloatArray:
         """Return a vector per sentence: the mean (or max) of the vectors of its tokens.
 
@@ -207,9 +202,7 @@ class OnnxElmo(VectorShape):
         texts = text_list(sentences)
         pool = partial(_pooled, pooling=pooling)
         # The shape for no sentences is that for one empty sentence, without the sentence.
-        vectors = np.stack(
-            self._encode(texts or [[]], layers, batch_size, batch_tokens, show_progress_bar, pool)
-        )
+        vectors = np.stack(self._encode(texts or [[]], pool, **options))
         if normalize_embeddings:
             vectors = _normalized(vectors)
         vectors = vectors if texts else vectors[:0]
@@ -279,11 +272,12 @@ class OnnxElmo(VectorShape):
     def _encode(
         self,
         texts: list[Text],
-        layers: Layers,
-        batch_size: int | None,
-        batch_tokens: int | None,
-        show_progress_bar: bool | None,
         finish: Callable[[FloatArray], FloatArray],
+        *,
+        layers: Layers = "average",
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool | None = None,
     ) -> list[FloatArray]:
         """Encode sentences; `finish` is applied to each one's vectors, (T, D) or (K, T, D)."""
         require_at_least(1, "batch_size", batch_size)

@@ -13,6 +13,7 @@ the folds of a cross-validation do not encode a text twice.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from operator import index
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -47,16 +48,18 @@ def clear_cache() -> None:
     shared_models().clear()
 
 
+@dataclass(eq=False, repr=False)  # a constructor, from which sklearn knows the parameters
 class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
     """Parameters and habits of both estimators."""
 
-    model: str | Path | None
-    layers: Layers
-    normalize_embeddings: bool
-    batch_tokens: int | None
-    device: str | torch.device | None
-    dtype: str
-    cache_megabytes: int
+    model: str | Path | None = None
+    _: KW_ONLY
+    layers: Layers = "average"
+    normalize_embeddings: bool = False
+    batch_tokens: int | None = None
+    device: str | torch.device | None = None
+    dtype: str = "float32"
+    cache_megabytes: int = CACHE_MEGABYTES
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters and the rows; there is nothing to learn.
@@ -109,6 +112,7 @@ class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class ElmoVectorizer(_ElmoTransformer):
     """Sentences to one row of features each, as `Elmo.encode` returns them.
 
@@ -125,26 +129,8 @@ class ElmoVectorizer(_ElmoTransformer):
             shared by all estimators with the same model.
     """
 
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        *,
-        layers: Layers = "average",
-        pooling: Pooling = "mean",
-        normalize_embeddings: bool = False,
-        batch_tokens: int | None = None,
-        device: str | torch.device | None = None,
-        dtype: str = "float32",
-        cache_megabytes: int = CACHE_MEGABYTES,
-    ) -> None:
-        self.model = model
-        self.layers = layers
-        self.pooling = pooling
-        self.normalize_embeddings = normalize_embeddings
-        self.batch_tokens = batch_tokens
-        self.device = device
-        self.dtype = dtype
-        self.cache_megabytes = cache_megabytes
+    _: KW_ONLY
+    pooling: Pooling = "mean"
 
     def fit(self, X: Texts, y: Any = None) -> Self:
         """Check the parameters and the sentences; there is nothing to learn."""
@@ -203,25 +189,6 @@ class ElmoTokenVectorizer(_ElmoTransformer):
         dtype: "float32", "bfloat16", "float16" or "int8".
         cache_megabytes: memory of this process for vectors of sentences that were encoded before.
     """
-
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        *,
-        layers: Layers = "average",
-        normalize_embeddings: bool = False,
-        batch_tokens: int | None = None,
-        device: str | torch.device | None = None,
-        dtype: str = "float32",
-        cache_megabytes: int = CACHE_MEGABYTES,
-    ) -> None:
-        self.model = model
-        self.layers = layers
-        self.normalize_embeddings = normalize_embeddings
-        self.batch_tokens = batch_tokens
-        self.device = device
-        self.dtype = dtype
-        self.cache_megabytes = cache_megabytes
 
     def transform(self, X: Iterable[TokenRow]) -> FloatArray:
         """Return (n, K * D) features.

@@ -2,6 +2,8 @@
 
 A full disk, an exception or a kill leaves the final name as it was. Files are replaced in one step:
 readers see the old or the new one. The next run removes what a killed one left (`temporary`).
+
+An output that is a symbolic link stays one: its target is written, as by a shell's redirection.
 """
 
 import ctypes
@@ -39,14 +41,20 @@ def is_vacant(path: Path) -> bool:
     return not path.exists() and not path.is_symlink()
 
 
+def target_of(path: Path) -> Path:
+    """Return the target of a symbolic link, which need not exist; any other path as it is."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def refuse_existing(path: Path, force: bool) -> None:
     """Refuse to overwrite anything without `force`, except what a killed process left unfinished.
 
     Raises:
         OutputExists: there is something at `path`.
     """
-    clear_leftovers(path)
-    if not force and not is_vacant(path) and not is_unfinished(path):
+    target = target_of(path)
+    clear_leftovers(target)
+    if not force and not is_vacant(target) and not is_unfinished(path):
         raise OutputExists(path)
 
 
@@ -70,16 +78,18 @@ def writing(path: Path, resumable: bool = False) -> Iterator[None]:
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path that becomes `path` on success, and is removed otherwise."""
-    with writing(path), temporary_path(path, directory=False) as temporary:
+    target = target_of(path)
+    with writing(path), temporary_path(target, directory=False) as temporary:
         yield temporary
         _settle(temporary)
-        put_in_place(temporary, path)
+        put_in_place(temporary, target)
 
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Yield a temporary directory that replaces `path` as a whole on success."""
-    with writing(path), temporary_path(path, directory=True) as temporary:
+    target = target_of(path)
+    with writing(path), temporary_path(target, directory=True) as temporary:
         yield temporary
         for entry in temporary.rglob("*"):
             if entry.is_file():
@@ -88,16 +98,17 @@ def atomic_directory(path: Path) -> Iterator[Path]:
                 sync_directory(entry)
         sync_directory(temporary)
         temporary.chmod(0o777 & ~_umask())
-        put_in_place(temporary, path)
+        put_in_place(temporary, target)
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file so that `path` holds all of it or stays as it was; a full disk is an OSError."""
-    with temporary_path(path, directory=False) as temporary:
+    target = target_of(path)
+    with temporary_path(target, directory=False) as temporary:
         with temporary.open("wb") as file:
             file.writelines(chunks)
         _settle(temporary)
-        put_in_place(temporary, path)
+        put_in_place(temporary, target)
 
 
 def write_together(
@@ -124,16 +135,17 @@ def write_together(
         temporaries = {}
         for path, content in contents.items():
             with writing(path):
-                temporary = files.enter_context(temporary_path(path, directory=False))
-                temporaries[path] = temporary
+                target = target_of(path)
+                temporary = files.enter_context(temporary_path(target, directory=False))
+                temporaries[target] = temporary
                 if isinstance(content, bytes):
                     temporary.write_bytes(content)
                 else:
                     content(temporary)
                 _settle(temporary)
         with writing(main), _unfinished(main) if others or obsolete else ExitStack():
-            for path, temporary in temporaries.items():
-                put_in_place(temporary, path)
+            for target, temporary in temporaries.items():
+                put_in_place(temporary, target)
             for path in obsolete:
                 path.unlink(missing_ok=True)
 
@@ -258,7 +270,8 @@ def _settle(path: Path) -> None:
 
 
 def _marker(path: Path) -> Path:
-    return path.with_name(f".{path.name}.unfinished")
+    target = target_of(path)
+    return target.with_name(f".{target.name}.unfinished")
 
 
 def _is_directory(path: Path) -> bool:

@@ -2,9 +2,11 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeAlias, get_type_hints
 
+from elmox.config import Strict
 from elmox.errors import ElmoxError
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 
@@ -69,6 +71,29 @@ def share(name: str, value: float) -> None:
     """Refuse a number that is not at least 0 and below 1."""
     if not 0 <= value < 1:
         raise ElmoxError(f"{name} is {value}, expected from 0 to below 1")
+
+
+PositiveInt: TypeAlias = Annotated[int, partial(at_least, 1)]
+NonNegativeInt: TypeAlias = Annotated[int, partial(at_least, 0)]
+PositiveFloat: TypeAlias = Annotated[float, partial(above, 0)]
+NonNegativeFloat: TypeAlias = Annotated[float, partial(at_least, 0)]
+Rate: TypeAlias = Annotated[float, rate]
+Share: TypeAlias = Annotated[float, share]
+
+
+class Section(Strict):
+    """A dataclass of settings, in which every field is checked against the range of its type.
+
+    Attributes:
+        section: name of the table in a recipe, for error messages.
+    """
+
+    section: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for check in getattr(hint, "__metadata__", ()):  # of `Annotated`
+                check(f"{self.section}.{name}", getattr(self, name))
 
 
 def _table(name: str, values: Mapping[str, Any]) -> str:

@@ -39,35 +39,24 @@ _GATES_TO_FILE = [0, 3, 1, 2]
 
 
 def read_ai2(
-    weights: Path,
-    config: ElmoConfig,
-    options_source: str,
-    vocab: Vocab | None = None,
-    token_embeddings: Path | None = None,
-) -> Checkpoint:
-    """Read a weight file.
-
-    Args:
-        weights: the HDF5 file.
-        config: the architecture, from its options file (`config_from_options`).
-        options_source: that file's name, for error messages.
-        vocab: the input vocabulary of a word model or of `token_embeddings`.
-        token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
-    """
-    with open_hdf5(weights) as file:
-        checkpoint = read_ai2_arrays(file, config, options_source, vocab, token_embeddings)
-    description = f"AI2 (bilm-tf) weights {weights.name}{checkpoint.description}"
-    return replace(checkpoint, description=description)
-
-
-def read_ai2_arrays(
     file: ArrayFile,
     config: ElmoConfig,
     options_source: str,
     vocab: Vocab | None = None,
     token_embeddings: Path | None = None,
 ) -> Checkpoint:
-    """Read the arrays of an open file; the description only has what `read_ai2` adds to it."""
+    """Read the arrays of an open file.
+
+    Args:
+        file: the weights.
+        config: the architecture, from its options file (`config_from_options`).
+        options_source: that file's name, for error messages.
+        vocab: the input vocabulary of a word model or of `token_embeddings`.
+        token_embeddings: bilm-tf's cached token vectors, read instead of the character encoder.
+
+    Returns:
+        The model; its description only says where its words are from.
+    """
     tensors: dict[str, Tensor] = {}
     description = ""
     read = array_reader(file, options_source)

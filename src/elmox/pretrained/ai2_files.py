@@ -1,5 +1,6 @@
 """Find the files that belong to AI2's weights: options, vocabulary, softmax."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from elmox.io.files import read_json, refuse_unfinished
 from elmox.model.checkpoint import Checkpoint, StoredSoftmax
 from elmox.pretrained.ai2 import read_ai2
 from elmox.pretrained.ai2_softmax import read_ai2_softmax
+from elmox.pretrained.hdf5_arrays import open_hdf5
 from elmox.pretrained.options import config_from_options
 from elmox.text.vocab import read_vocab
 
@@ -58,10 +60,21 @@ def read_ai2_folder(folder: Path, companions: Companions) -> Checkpoint:
     )
     if not weights:
         raise ElmoxError(f"{folder} contains no weight file (.hdf5), only other HDF5 files")
-    if len(weights) > 1:
-        names = ", ".join(path.name for path in weights)
-        raise ElmoxError(f"{folder} contains several weight files ({names}): name the one to load")
-    return _read(weights[0], companions)
+    return _read(the_only_one(weights, folder, "weight files"), companions)
+
+
+def the_only_one(paths: Sequence[Path], folder: Path, kind: str) -> Path:
+    """Return the first of some files; refuse a choice between several.
+
+    Args:
+        paths: at least one file of the directory.
+        folder: the directory.
+        kind: name of such files, for the error message.
+    """
+    if len(paths) > 1:
+        names = ", ".join(path.name for path in paths)
+        raise ElmoxError(f"{folder} contains several {kind} ({names}): name the one to load")
+    return paths[0]
 
 
 def _read(weights: Path, companions: Companions) -> Checkpoint:
@@ -72,7 +85,10 @@ def _read(weights: Path, companions: Companions) -> Checkpoint:
     if vocab is None and (config.char_cnn is None or token_embeddings is not None):
         vocab = vocab_next_to(token_embeddings or weights)
     words = read_vocab(vocab) if vocab is not None else None
-    return read_ai2(weights, config, str(options), words, token_embeddings)
+    with open_hdf5(weights) as file:
+        checkpoint = read_ai2(file, config, str(options), words, token_embeddings)
+    description = f"AI2 (bilm-tf) weights {weights.name}{checkpoint.description}"
+    return replace(checkpoint, description=description)
 
 
 def options_next_to(weights: Path) -> Path:

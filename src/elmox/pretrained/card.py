@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmox.config import validated
+from elmox.config import Strict, validated
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json_value
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
@@ -49,7 +49,7 @@ _HEADER = re.compile(r"\A---\n(.*?)\n---\n+", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Strict):
     """A score of the model.
 
     Attributes:
@@ -67,8 +67,6 @@ class Score:
     value: float
     type: str = "feature-extraction"
     split: str = "test"
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 import torch
 
-from elmox.config import BUNDLED
+from elmox.config import BUNDLED, Strict
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.inputs import require_regular
 from elmox.io.temporary import missing
@@ -46,7 +46,7 @@ class ModelFiles(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class ModelReference:
+class ModelReference(Strict):
     """A model that can be loaded again, for models that are saved without their biLM.
 
     Attributes:
@@ -60,8 +60,6 @@ class ModelReference:
     vocab: str | None = None
     token_embeddings: str | None = None
     revision: str | None = None
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     @classmethod
     def of(
@@ -97,6 +95,9 @@ def load_checkpoint(
         token: access token for a hub id; True for the stored one.
         **completing: files that complete a legacy model.
     """
+    unknown = completing.keys() - ModelFiles.__annotations__.keys()
+    if unknown:  # a misspelled option must not be ignored
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
     folder = find_model(path, revision, token)
     paths = {name: Path(str(file)) for name, file in completing.items() if file is not None}
     if (folder / EMBEDDING_FILE).is_file():

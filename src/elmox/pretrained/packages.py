@@ -20,7 +20,7 @@ from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
 
-from elmox.config import BUNDLED, validated
+from elmox.config import BUNDLED, Strict, validated
 from elmox.errors import ElmoxError
 from elmox.io.files import read_json
 from elmox.pretrained.native import TAGGERS_FOLDER, VOCAB_FILE, is_model_directory
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class PackageFacts:
+class PackageFacts(Strict):
     """The content of `package.json`.
 
     Attributes:
@@ -56,8 +56,6 @@ class PackageFacts:
     digest: str
     eight_bit: bool = False
     softmax: str | None = None
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 def elmox_version() -> str:

@@ -8,7 +8,8 @@
 | | .index or saved_model.pb (TensorFlow) |
 | .zip, .tar.gz | the same, inside (NLPL zips, AllenNLP archives) |
 
-A new format is a file with a reader next to this one, and a line in `_FOLDERS`.
+A new format is a file with a reader next to this one, a line in `_FOLDERS`, and its name in
+`formats.py`.
 """
 
 from collections.abc import Callable

@@ -26,8 +26,8 @@ from elmox.errors import ElmoxError, UnreadableFile
 from elmox.io.files import read_json
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
-from elmox.pretrained.ai2 import read_ai2_arrays
-from elmox.pretrained.ai2_files import Companions, options_next_to, vocab_next_to
+from elmox.pretrained.ai2 import read_ai2
+from elmox.pretrained.ai2_files import Companions, options_next_to, the_only_one, vocab_next_to
 from elmox.pretrained.ai2_softmax import read_softmax_arrays
 from elmox.pretrained.hdf5_arrays import ArrayFile
 from elmox.pretrained.options import config_from_options
@@ -75,10 +75,7 @@ def read_tf1_folder(folder: Path, companions: Companions) -> Checkpoint:
         return read_tf1(latest, companions)
     if not indices:
         raise ElmoxError(f"{folder} contains no checkpoint: expected {folder}/variables/{_MODULE}")
-    if len(indices) > 1:
-        names = ", ".join(path.stem for path in indices)
-        raise ElmoxError(f"{folder} contains several checkpoints ({names}): name the one to load")
-    return read_tf1(indices[0], companions)
+    return read_tf1(the_only_one(indices, folder, "checkpoints"), companions)
 
 
 def read_tf1(index: Path, companions: Companions) -> Checkpoint:
@@ -93,7 +90,7 @@ def read_tf1(index: Path, companions: Companions) -> Checkpoint:
     vocab = companions.vocab or vocab_next_to(index)
     reads_words = config.char_cnn is None or companions.token_embeddings is not None
     words = read_vocab(vocab) if vocab is not None and reads_words else None
-    checkpoint = read_ai2_arrays(arrays, config, source, words, companions.token_embeddings)
+    checkpoint = read_ai2(arrays, config, source, words, companions.token_embeddings)
     description = f"TensorFlow checkpoint {index.stem}{checkpoint.description}{assumed}"
     softmax = None
     if "softmax/b" in arrays:

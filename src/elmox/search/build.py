@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -44,6 +44,7 @@ from elmox.text.batches import in_chunks
 from elmox.text.inputs import Text
 from elmox.text.lines import Line
 from elmox.text.offsets import Offsets, joined_offsets
+from elmox.vectors.files import resolved_output
 from elmox.vectors.inputs import FileInput, Input, SentenceInput
 from elmox.vectors.job import fingerprint
 from elmox.vectors.layout import IDENTITY_KEY
@@ -75,6 +76,20 @@ class IndexSummary:
     num_embedded: int
     seconds: float
     was_complete: bool = False
+
+
+class IndexOptions(TypedDict, total=False):
+    """Options of `OccurrenceIndex.build`, which describes them."""
+
+    layers: Layers
+    words: Iterable[str] | None
+    stop_words: Iterable[str] | None
+    min_count: int
+    max_per_word: int | None
+    tokenized: bool
+    force: bool
+    batch_tokens: int | None
+    show_progress_bar: bool
 
 
 def build_index(
@@ -109,7 +124,7 @@ def build_index(
     settings = {**source.settings, "layers": repr(layers), "state": elmo.state}
     job = {**settings, **options.job(), "input": identity, "model": fingerprint(elmo)}
     workspace = Workspace(
-        Path(output).absolute(), "joined", {**job, "index": VERSION}, _stored_meta, force=force
+        resolved_output(output), "joined", {**job, "index": VERSION}, _stored_meta, force=force
     )
     try:
         was_complete = workspace.is_published

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from elmox.elmo import Elmo
 from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
 from elmox.inference.layer_choice import Layers
-from elmox.search import MAX_PER_WORD, MIN_COUNT
 from elmox.search.any_word import AnyWordSearch
-from elmox.search.build import build_index
+from elmox.search.build import IndexOptions, build_index
 from elmox.search.index_file import IndexFile
 from elmox.search.model import check_model, load_model
 from elmox.search.page import write_page
@@ -84,16 +83,7 @@ class OccurrenceIndex:
         elmo: Elmo,
         text: str | Path | Sequence[Text],
         path: str | os.PathLike[str],
-        *,
-        layers: Layers = "top",
-        words: Iterable[str] | None = None,
-        stop_words: Iterable[str] | None = None,
-        min_count: int = MIN_COUNT,
-        max_per_word: int | None = MAX_PER_WORD,
-        tokenized: bool = False,
-        force: bool = False,
-        batch_tokens: int | None = None,
-        show_progress_bar: bool = False,
+        **options: Unpack[IndexOptions],
     ) -> Self:
         """Write the index of a text and open it.
 
@@ -104,32 +94,21 @@ class OccurrenceIndex:
             elmo: the model.
             text: a text file, a .jsonl file, or a list of sentences. Files may be compressed.
             path: the index to write.
-            layers: the layer to store: "top", "average", "mix", "mix:NAME" or an index.
+            **options: as follows, all of them by name.
+            layers: the layer to store: "top" (the default), "average", "mix", "mix:NAME" or an
+                index.
             words: the words whose uses are stored, in any case; None for all content words: words
                 of letters that are no stop words.
             stop_words: words that are not content words; None for those of English.
-            min_count: minimum number of uses of a content word.
-            max_per_word: maximum number of uses to store per word, taken evenly from the text; None
-                for all.
+            min_count: minimum number of uses of a content word; 5 by default.
+            max_per_word: maximum number of uses to store per word, taken evenly from the text;
+                10,000 by default, None for all.
             tokenized: lines are sentences of tokens with white space between them.
             force: replace an existing file, and discard an unfinished one of another job.
             batch_tokens: maximum number of tokens per batch; None for a default of the device.
             show_progress_bar: show a bar on stderr.
         """
-        build_index(
-            elmo,
-            text,
-            Path(path),
-            layers=layers,
-            words=words,
-            stop_words=stop_words,
-            min_count=min_count,
-            max_per_word=max_per_word,
-            tokenized=tokenized,
-            force=force,
-            batch_tokens=batch_tokens,
-            show_progress_bar=show_progress_bar,
-        )
+        build_index(elmo, text, Path(path), **options)
         return cls.open(path, elmo)
 
     @cached_property

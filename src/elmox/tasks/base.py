@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from elmox.config import validated
 from elmox.io.progress import Log
+from elmox.io.settings import Section
 from elmox.tasks.data.input_formats import InputFormat, SentenceInput
 from elmox.tasks.data.texts import Sentence
 from elmox.tasks.nn.embedder import Embedded, Widths
@@ -71,6 +72,12 @@ def characters(
         offsets: of all tokens; None returns None twice.
     """
     return (None, None) if offsets is None else (offsets[start][0], offsets[end - 1][1])
+
+
+class HeadSettings(Section):
+    """Settings of a recipe's `[head]`; each task has its own."""
+
+    section: ClassVar = "head"
 
 
 class Head(nn.Module, ABC, Generic[Example, Prediction]):
@@ -204,7 +211,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return None
 
     def training_examples(
-        self, examples: Sequence[Example], settings: Any, log: Log = lambda message: None
+        self, examples: Sequence[Example], settings: Any, log: Log
     ) -> Sequence[Example]:
         """Return the examples to train on: `examples` itself unless a task overrides this.
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from elmox.config import validated
+from elmox.config import Strict, validated
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
@@ -50,17 +50,15 @@ MODEL = "model"  # its name in the folder of its fit
 
 
 @dataclass(frozen=True)
-class ElmoUsed:
+class ElmoUsed(Strict):
     """The biLM whose layers the model reads, as it was before the fit."""
 
     shape: ElmoShape
     digest: str  # of its weights: the head cannot read another model's layers
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
 
 @dataclass(frozen=True)
-class ModelDescription:
+class ModelDescription(Strict):
     """A fitted model without words and weights."""
 
     task: str
@@ -68,8 +66,6 @@ class ModelDescription:
     head: dict[str, Any]
     elmo: ElmoUsed | None
     static_dim: int = 0  # width of the static vectors, which are among the weights
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 def is_task_model(path: Path) -> bool:

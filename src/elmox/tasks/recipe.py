@@ -6,11 +6,22 @@ The settings of a head are the task's (`[head]`).
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from elmox.config import BUNDLED, validated
+from elmox.config import BUNDLED, Strict, validated
 from elmox.errors import ElmoxError
-from elmox.io.settings import above, at_least, change_setting, rate, read_settings, share
+from elmox.io.settings import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Rate,
+    Section,
+    Share,
+    change_setting,
+    rate,
+    read_settings,
+)
 from elmox.recipes import find_recipe
 
 NO_ELMO = "none"
@@ -21,7 +32,7 @@ Changes: TypeAlias = Mapping[str, Any] | Sequence[str]  # {"fit.lr": 0.1} or ["f
 
 
 @dataclass(frozen=True)
-class ElmoRecipe:
+class ElmoRecipe(Section):
     """ELMo's part of the input.
 
     Attributes:
@@ -41,23 +52,20 @@ class ElmoRecipe:
         lr: learning rate of the biLM then; it follows the schedule of the task's.
     """
 
+    section: ClassVar = "elmo"
+
     model: str = BUNDLED
     layers: Literal["mix", "top"] | int = "mix"
     place: Place = "input"
-    dropout: float = 0.5
-    penalty: float = 0.001
+    dropout: Share = 0.5
+    penalty: NonNegativeFloat = 0.001
     layer_norm: bool = False
-    mix_rate: float = 1.0
+    mix_rate: PositiveFloat = 1.0
     finetune: bool = False
-    lr: float = 0.0001
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+    lr: Rate = 0.0001
 
     def __post_init__(self) -> None:
-        share("elmo.dropout", self.dropout)
-        at_least(0, "elmo.penalty", self.penalty)
-        above(0, "elmo.mix_rate", self.mix_rate)
-        rate("elmo.lr", self.lr)
+        super().__post_init__()
         if self.finetune and not self.is_used:
             raise ElmoxError(
                 f"elmo.finetune with elmo.model = {NO_ELMO}: there is no biLM to train, give one"
@@ -75,7 +83,7 @@ class ElmoRecipe:
 
 
 @dataclass(frozen=True)
-class WordsRecipe:
+class WordsRecipe(Section):
     """The inputs that are trained with the task: word vectors and a character CNN.
 
     Attributes:
@@ -90,27 +98,20 @@ class WordsRecipe:
         dropout: on words and characters together.
     """
 
-    dim: int = 100
-    min_count: int = 2
+    section: ClassVar = "words"
+
+    dim: NonNegativeInt = 100
+    min_count: PositiveInt = 2
     vectors: str = ""
-    most_vectors: int = 100_000
-    filters: int = 128
-    char_dim: int = 16
-    width: int = 3
-    dropout: float = 0.5
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
-    def __post_init__(self) -> None:
-        for name in ("dim", "filters"):
-            at_least(0, f"words.{name}", getattr(self, name))
-        for name in ("min_count", "most_vectors", "char_dim", "width"):
-            at_least(1, f"words.{name}", getattr(self, name))
-        share("words.dropout", self.dropout)
+    most_vectors: PositiveInt = 100_000
+    filters: NonNegativeInt = 128
+    char_dim: PositiveInt = 16
+    width: PositiveInt = 3
+    dropout: Share = 0.5
 
 
 @dataclass(frozen=True)
-class FitRecipe:
+class FitRecipe(Section):
     """Training of the task's weights.
 
     Attributes:
@@ -127,38 +128,32 @@ class FitRecipe:
         seed: of everything random.
     """
 
-    batch_size: int = 32
-    least_updates: int = 50
-    epochs: int = 60
-    patience: int = 6
-    lr: float = 0.001
-    decay: bool = False
-    weight_decay: float = 0.0
-    clip_norm: float = 5.0
-    seed: int = 0
+    section: ClassVar = "fit"
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+    batch_size: PositiveInt = 32
+    least_updates: PositiveInt = 50
+    epochs: PositiveInt = 60
+    patience: PositiveInt = 6
+    lr: Rate = 0.001
+    decay: bool = False
+    weight_decay: NonNegativeFloat = 0.0
+    clip_norm: NonNegativeFloat = 5.0
+    seed: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "least_updates", "epochs", "patience"):
-            at_least(1, f"fit.{name}", getattr(self, name))
-        for name in ("weight_decay", "clip_norm", "seed"):
-            at_least(0, f"fit.{name}", getattr(self, name))
+        super().__post_init__()
         if self.seed >= NUM_SEEDS:
             raise ElmoxError(f"fit.seed is {self.seed}, expected below {NUM_SEEDS}")
-        rate("fit.lr", self.lr)
 
 
 @dataclass(frozen=True)
-class TaskRecipe:
+class TaskRecipe(Strict):
     """A whole recipe."""
 
     elmo: ElmoRecipe = field(default_factory=ElmoRecipe)
     words: WordsRecipe = field(default_factory=WordsRecipe)
     head: Mapping[str, Any] = field(default_factory=dict)
     fit: FitRecipe = field(default_factory=FitRecipe)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         rate("fit.lr times elmo.mix_rate", self.fit.lr * self.elmo.mix_rate)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from elmox.config import validated
+from elmox.config import Strict, validated
 from elmox.errors import ElmoxError
 from elmox.io.files import atomic_directory, read_json, to_json
 from elmox.io.temporary import clear_leftovers, discard, is_leftover
@@ -30,7 +30,7 @@ _NAME = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True)
-class RunProgress:
+class RunProgress(Strict):
     """The progress of a run.
 
     Attributes:
@@ -57,8 +57,6 @@ class RunProgress:
     best_perplexity: float | None = None
     num_worse: int = 0
     course: LossCourse = field(default_factory=LossCourse)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 def write_checkpoint(

@@ -7,13 +7,15 @@ the course of the loss shows it; without a check, hours go into a model of word 
 
 from dataclasses import dataclass
 
+from elmox.config import Strict
+
 NUM_REPORTS = 5  # reports that are averaged: a single one may be a small step of unusual text
 MIN_GAIN = 1.0  # nats: before the loss has fallen by that much, there is nothing to lose
 KEPT_SHARE = 0.1  # of the gain: a run that keeps no more than this has diverged
 
 
 @dataclass(frozen=True)
-class LossCourse:
+class LossCourse(Strict):
     """Summary of the losses that a run has reported.
 
     Attributes:
@@ -25,8 +27,6 @@ class LossCourse:
     recent: tuple[float, ...] = ()
     first: float | None = None
     lowest: float | None = None
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def after(self, loss: float) -> "LossCourse":
         """Return the course with one more report."""

@@ -9,18 +9,29 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from elmox.config import PRESETS, ElmoConfig, WordConfig, config_from_dict, validated
+from elmox.config import PRESETS, ElmoConfig, Strict, WordConfig, config_from_dict, validated
 from elmox.errors import ElmoxError
-from elmox.io.settings import above, at_least, rate, read_settings, share, to_toml
+from elmox.io.settings import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Rate,
+    Section,
+    Share,
+    at_least,
+    read_settings,
+    to_toml,
+)
 from elmox.recipes import find_recipe
 
 Input = Literal["characters", "words", "both"]
 
 
 @dataclass(frozen=True)
-class DataRecipe:
+class DataRecipe(Strict):
     """The text.
 
     Attributes:
@@ -29,11 +40,9 @@ class DataRecipe:
 
     dir: str = ""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
 
 @dataclass(frozen=True)
-class ModelRecipe:
+class ModelRecipe(Strict):
     """The network: a preset and changes to it.
 
     Attributes:
@@ -51,8 +60,6 @@ class ModelRecipe:
     word_dim: int = 128
     lstm: Mapping[str, Any] = field(default_factory=dict)
     char_cnn: Mapping[str, Any] = field(default_factory=dict)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         for name in ("inventory", "num_characters"):
@@ -78,7 +85,7 @@ class ModelRecipe:
 
 
 @dataclass(frozen=True)
-class SoftmaxRecipe:
+class SoftmaxRecipe(Section):
     """The training loss.
 
     Attributes:
@@ -90,19 +97,16 @@ class SoftmaxRecipe:
         cutoffs: first words of the adaptive softmax's clusters of rarer words.
     """
 
+    section: ClassVar = "softmax"
+
     loss: Literal["sampled", "full", "adaptive"] = "sampled"
-    samples: int = 8192
+    samples: PositiveInt = 8192
     bias: Literal["zero", "unigram"] = "zero"
     cutoffs: tuple[int, ...] = (2000, 20000)
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
-    def __post_init__(self) -> None:
-        at_least(1, "softmax.samples", self.samples)
-
 
 @dataclass(frozen=True)
-class TrainRecipe:
+class TrainRecipe(Section):
     """Shape and number of the steps.
 
     Attributes:
@@ -123,34 +127,30 @@ class TrainRecipe:
         freeze: parts whose weights are not trained (`body` is everything except the softmax).
     """
 
-    rows: int = 384
-    steps: int = 20
-    epochs: float = 10
+    section: ClassVar = "train"
+
+    rows: PositiveInt = 384
+    steps: PositiveInt = 20
+    epochs: PositiveFloat = 10
     max_steps: int | None = None
-    accumulate: int = 1
-    dropout: float = 0.1
-    reset: float = 0.0
+    accumulate: PositiveInt = 1
+    dropout: Share = 0.1
+    reset: Share = 0.0
     reset_at: Literal["anywhere", "sentence"] = "anywhere"
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 0
     freeze: Literal["nothing", "body"] = "nothing"
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
-        for name in ("rows", "steps", "accumulate"):
-            at_least(1, f"train.{name}", getattr(self, name))
+        super().__post_init__()
         if self.max_steps is not None:
             at_least(1, "train.max_steps", self.max_steps)
-        above(0, "train.epochs", self.epochs)
         if not 0 <= self.seed < 2**63:
             raise ElmoxError(f"train.seed is {self.seed}, expected from 0 to below 2**63")
-        for name in ("dropout", "reset"):
-            share(f"train.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True)
-class OptimRecipe:
+class OptimRecipe(Section):
     """The optimizer.
 
     Attributes:
@@ -168,33 +168,29 @@ class OptimRecipe:
             matters to Adagrad, whose accumulator starts at a fixed value, and to clipping.
     """
 
+    section: ClassVar = "optim"
+
     name: Literal["adagrad", "adamw"] = "adagrad"
-    lr: float = 0.2
-    initial_accumulator: float = 1.0
+    lr: Rate = 0.2
+    initial_accumulator: PositiveFloat = 1.0
     betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    warmup: int = 0
+    eps: PositiveFloat = 1e-8
+    weight_decay: NonNegativeFloat = 0.0
+    warmup: NonNegativeInt = 0
     schedule: Literal["constant", "cosine", "wsd"] = "constant"
-    decay_steps: int = 0
-    final_lr: float = 0.0
-    clip_norm: float = 10.0
+    decay_steps: NonNegativeInt = 0
+    final_lr: NonNegativeFloat = 0.0
+    clip_norm: NonNegativeFloat = 10.0
     sum_over_steps: bool = True
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
-        rate("optim.lr", self.lr)
-        for name in ("initial_accumulator", "eps"):
-            above(0, f"optim.{name}", getattr(self, name))
-        for name in ("warmup", "decay_steps", "clip_norm", "weight_decay", "final_lr"):
-            at_least(0, f"optim.{name}", getattr(self, name))
+        super().__post_init__()
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ElmoxError(f"optim.betas is {self.betas}, expected from 0 to below 1")
 
 
 @dataclass(frozen=True)
-class ReportRecipe:
+class ReportRecipe(Section):
     """Reports, evaluations and checkpoints, which do not change what is learned.
 
     Attributes:
@@ -206,23 +202,17 @@ class ReportRecipe:
         save_every: steps between two checkpoints.
     """
 
-    log_every: int = 100
-    eval_every: int = 5000
-    eval_rows: int = 64
-    patience: int = 0
-    save_every: int = 1250
+    section: ClassVar = "report"
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
-    def __post_init__(self) -> None:
-        for name in ("log_every", "eval_rows", "save_every"):
-            at_least(1, f"report.{name}", getattr(self, name))
-        for name in ("eval_every", "patience"):
-            at_least(0, f"report.{name}", getattr(self, name))
+    log_every: PositiveInt = 100
+    eval_every: NonNegativeInt = 5000
+    eval_rows: PositiveInt = 64
+    patience: NonNegativeInt = 0
+    save_every: PositiveInt = 1250
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Strict):
     """All settings of a training run."""
 
     data: DataRecipe = field(default_factory=DataRecipe)
@@ -231,8 +221,6 @@ class Recipe:
     train: TrainRecipe = field(default_factory=TrainRecipe)
     optim: OptimRecipe = field(default_factory=OptimRecipe)
     report: ReportRecipe = field(default_factory=ReportRecipe)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def to_toml(self) -> str:
         """Return the resolved recipe as TOML that `read_recipe` can read."""

@@ -20,7 +20,7 @@ from elmox.errors import ElmoxError, install_hint
 from elmox.inference.layer_choice import Layers
 from elmox.io.progress import Log, ReadingProgress
 from elmox.vectors.layout import DType
-from elmox.vectors.shard_plan import ShardPlan
+from elmox.vectors.shard_plan import ShardPlan, check_divisible, check_output
 
 LOCAL = "local"
 _POLL_SECONDS = 5.0
@@ -100,6 +100,8 @@ def embed_with_ray(
         The plan, whose parts are all there now, and the tokens that this call embedded.
     """
     workers, job = workers or RayWorkers(), job.with_whole_paths()
+    check_divisible(job.source, job.output)
+    check_output(Path(job.output), force)  # before workers are started for nothing
     num_gpus = 1 if str(job.arguments.get("device") or "").startswith("cuda") else 0
     with _connected(address, workers) as ray:
         options: dict[str, Any] = {
@@ -144,11 +146,11 @@ def _schedule(
     while left:
         finished, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
         for reference in finished:
-            actor, part, began = running.pop(reference)
+            actor, part, _ = running.pop(reference)
             idle.append(actor)
-            tokens = _get(ray, reference)
+            tokens, seconds = _get(ray, reference)
             if part in left:
-                longest = max(longest, time.monotonic() - began)
+                longest = max(longest, seconds)
                 left.discard(part)
                 yield tokens
         now = time.monotonic()
@@ -172,17 +174,19 @@ class _Worker:
         self._job, self._threads = job, threads
         self._embedder: Any = None
 
-    def ready(self) -> int:
+    def ready(self) -> tuple[int, float]:
         """Return when the actor is running."""
-        return 0
+        return 0, 0.0
 
     def plan(self) -> ShardPlan:
         """Divide the text into parts."""
         return cast(ShardPlan, self._load(None).plan)
 
-    def embed(self, plan: ShardPlan, number: int) -> int:
-        """Write a part and return its number of tokens."""
-        return cast(int, self._load(plan).embed(number))
+    def embed(self, plan: ShardPlan, number: int) -> tuple[int, float]:
+        """Write a part; return its number of tokens, and the seconds without loading the model."""
+        embedder = self._load(plan)
+        began = time.monotonic()
+        return cast(int, embedder.embed(number)), time.monotonic() - began
 
     def _load(self, plan: ShardPlan | None) -> Any:
         if self._embedder is None:

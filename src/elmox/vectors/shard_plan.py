@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from elmox.errors import ElmoxError
+from elmox.io.text_files import STDIN
 from elmox.text.lines import Position
 from elmox.vectors.files import (
     VectorWriter,
@@ -111,6 +112,26 @@ class ShardPlan:
             )
         bounds = [self.num_parts * i // num_shards for i in (index - 1, index)]
         return range(*bounds)
+
+
+def check_divisible(source: str | Path, output: str | Path) -> None:
+    """Refuse an input or an output that has no shards; needs neither the model nor the text."""
+    if str(source) == STDIN:
+        raise ElmoxError("stdin cannot be divided into shards: give a file")
+    if format_of(output) == "jsonl":
+        raise ElmoxError(
+            f"{output}: JSON lines are not written in shards: use .parquet, .hdf5 or a "
+            "directory of npy shards"
+        )
+
+
+def check_output(output: Path, force: bool) -> None:
+    """Refuse an existing output that cannot be the one of any job, unless `force` is set.
+
+    One that stores the identity of a job may be complete: only `ShardPlan.is_merged` can decide.
+    """
+    if stored_identity(output) is None:
+        check_replaceable(output, force)
 
 
 def merge(plan: ShardPlan, force: bool = False) -> tuple[int, int]:

@@ -9,15 +9,14 @@ from elmox.io.background import background_thread
 from elmox.io.files import atomic_write
 from elmox.io.parquet import load_pyarrow
 from elmox.io.temporary import temporary_path
-from elmox.io.text_files import STDIN
 from elmox.kernels.derived import weights_fixed
 from elmox.vectors.chunks import blocks_of
-from elmox.vectors.files import format_of, resolved_output
+from elmox.vectors.files import resolved_output
 from elmox.vectors.inputs import FileInput
 from elmox.vectors.job import EmbedJob, EmbedOptions, default_part_bytes
 from elmox.vectors.parquet import FIRST_KEY, join
 from elmox.vectors.parts import Parts
-from elmox.vectors.shard_plan import ShardPlan
+from elmox.vectors.shard_plan import ShardPlan, check_divisible
 
 
 class ShardEmbedder:
@@ -49,13 +48,7 @@ class ShardEmbedder:
             plan: the parts, if another process has divided the text already.
         """
         load_pyarrow()
-        if str(source) == STDIN:
-            raise ElmoxError("stdin cannot be divided into shards: give a file")
-        if format_of(output) == "jsonl":
-            raise ElmoxError(
-                f"{output}: JSON lines are not written in shards: use .parquet, .hdf5 or a "
-                "directory of npy shards"
-            )
+        check_divisible(source, output)
         input = FileInput(elmo, str(source), tokenized)
         self._job = EmbedJob(elmo, input, options)
         if plan is not None:

@@ -287,10 +287,14 @@ def test_files_and_folders(tmp_path: Path) -> None:
 
 def test_long_documents_are_learned_from_in_parts(tmp_path: Path) -> None:
     document = TASK.read(write(tmp_path / "a.conll", DOCUMENTS[4:5], "ABC"))[0]
-    assert TASK.training_examples([document], TASK.parse_settings({"sentences": 3})) == [document]
+    assert TASK.training_examples([document], TASK.parse_settings({"sentences": 3}), print) == [
+        document
+    ]
     first, second = document.parts(2)
     other = TASK.read(write(tmp_path / "b.conll", DOCUMENTS[8:9]))[0]  # a link within a sentence
-    assert TASK.training_examples([document, other], TASK.parse_settings({"sentences": 2})) == [
+    assert TASK.training_examples(
+        [document, other], TASK.parse_settings({"sentences": 2}), print
+    ) == [
         first,
         second,
         other,

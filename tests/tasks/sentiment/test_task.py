@@ -67,19 +67,19 @@ def test_training_examples(tmp_path: Path) -> None:
     roots = task.read(dev)
     assert [example.sentiment for example in roots] == GOLD
     assert task.sentences(roots[3]) == (("It", "is", "nice"),)
-    learned = task.training_examples(roots, task.parse_settings({}))
+    learned = task.training_examples(roots, task.parse_settings({}), print)
     texts = {example.words: example.sentiment for example in learned}
     assert len(texts) == len(learned) == 27  # each phrase once, the sentences among them
     assert texts[("film", "shines")] == 4
     assert texts[("bad",)] == 1
     assert texts[("The", "film")] == 2
-    whole = task.training_examples(roots, task.parse_settings({"phrases": False}))
+    whole = task.training_examples(roots, task.parse_settings({"phrases": False}), print)
     assert [(e.words, e.sentiment) for e in whole] == [(e.words, e.sentiment) for e in roots]
-    binary = task.training_examples(roots, task.parse_settings({"binary": True}))
+    binary = task.training_examples(roots, task.parse_settings({"binary": True}), print)
     assert {example.sentiment for example in binary} == {0, 1, 3, 4}
     assert len(binary) == sum(sentiment != 2 for sentiment in texts.values())
     with pytest.raises(ElmoxError, match="leaves out neutral examples"):
-        task.training_examples([roots[2]], task.parse_settings({"binary": True}))
+        task.training_examples([roots[2]], task.parse_settings({"binary": True}), print)
 
 
 def test_ten_sentences_by_heart(tiny: Path, tmp_path: Path) -> None:

@@ -65,11 +65,13 @@ export function Examples({ examples }) {
   </div>`;
 }
 
-// What a computation has come to: its error, or that it is not done. `children` otherwise.
-export function Outcome({ result, children }) {
+// What a computation has come to: its error, or that it is not done, with how far it is if there is a text
+// `progress`. `children` otherwise.
+export function Outcome({ result, progress, children }) {
   if (result.error) {
     return html`<p class="notice error" role="alert">${result.error.message}</p>`;
   }
-  if (result.value === null) return html`<p class="notice" role="status">Computing …</p>`;
-  return html`<div aria-busy=${result.isPending} class=${result.isPending ? "pending" : ""}>${children(result.value)}</div>`;
+  if (result.value === null) return html`<p class="notice" role="status">${progress ?? "Computing …"}</p>`;
+  return html`${result.isPending && progress && html`<p class="notice" role="status">${progress}</p>`}
+    <div aria-busy=${result.isPending} class=${result.isPending ? "pending" : ""}>${children(result.value)}</div>`;
 }

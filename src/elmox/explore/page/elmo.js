@@ -7,6 +7,7 @@
 // `ort` is onnxruntime-web or onnxruntime-node. `read` returns the bytes of a file: from the disk, or
 // in a browser by `fetch`.
 
+import { once } from "./once.js";
 import { tokenPattern, tokenize } from "./tokenize.js";
 
 const text = (bytes) => new TextDecoder().decode(bytes);
@@ -155,18 +156,6 @@ export class Elmo {
   int32(values, shape) {
     return new this.ort.Tensor("int32", values, shape);
   }
-}
-
-// A function whose first successful call is its only one.
-function once(work) {
-  let result = null;
-  return () => {
-    result ??= work().catch((error) => {
-      result = null;
-      throw error;
-    });
-    return result;
-  };
 }
 
 // Item -> its id, the first one where an item occurs twice.

@@ -6,6 +6,7 @@ const DELAY = 30; // milliseconds without a change before a computation starts
 
 // The result of an asynchronous computation: {value, error, isPending}. While a new one is computed,
 // `value` is the last one, so the page does not flicker; `value` must therefore carry what it is of.
+// `compute` gets a function that returns whether its result is still wanted.
 export function useResult(compute, dependencies) {
   const [result, setResult] = useState({ value: null, error: null, isPending: true });
   useEffect(() => {
@@ -14,7 +15,7 @@ export function useResult(compute, dependencies) {
     setResult((old) => ({ ...old, isPending: true }));
     const timer = setTimeout(async () => {
       try {
-        finish({ value: await compute(), error: null });
+        finish({ value: await compute(() => isCurrent), error: null });
       } catch (error) {
         finish({ value: null, error });
       }

@@ -47,6 +47,11 @@ export async function openHttp(page) {
     return { left, right, both };
   }
 
+  async function tag(name, input) {
+    const { data } = await request(page, "POST", `v1/tag/${encodeURIComponent(name)}`, { input: [input] });
+    return data[0].predictions;
+  }
+
   async function frequentWords() {
     const read = (file) => fetchFile(file, page.digest, () => {}, keyHeaders());
     const [text, numbers] = await Promise.all(["frequent_words.json", "frequent_words.f16"].map(read));
@@ -55,7 +60,7 @@ export async function openHttp(page) {
   }
 
   return {
-    methods: { layers, wordVectors, scores, fill, frequentWords },
+    methods: { layers, wordVectors, scores, fill, frequentWords, tag },
     info: {
       description: model.description,
       numLayers: model.num_layers,
@@ -63,6 +68,7 @@ export async function openHttp(page) {
       numDirections: model.num_directions,
       hasSoftmax: model.has_softmax,
       hasTokenizer: true,
+      taggers: Object.entries(info.taggers).map(([name, { task }]) => ({ name, task })),
     },
   };
 }

@@ -1,20 +1,26 @@
 // The model behind the page: the same methods whether it runs in this browser or on a server.
 //
 //     const model = await openModel(onProgress);
-//     model.info          {description, numLayers, dim, numDirections, hasSoftmax, hasTokenizer, isLocal}
+//     model.info          {description, numLayers, dim, numDirections, hasSoftmax, hasTokenizer, isLocal,
+//                          taggers: [{name, task}]}
 //     model.layers([sentence, ...])           -> [{tokens, layers: [layer][token] Float32Array}, ...]
 //     model.wordVectors([word, ...])          -> [Float32Array, ...], without context
 //     model.scores([sentence, ...])           -> [{tokens, forward, backward, unknown}, ...]
 //     model.fill(tokens, position, k)         -> {left, right, both}, each [{word, probability}, ...]
 //     model.frequentWords()                   -> {words, dim, vectors}, loaded once
+//     model.tag(name, input)                  -> [prediction of a sentence, ...] of a task model, for a
+//                                                text or an object; only behind `elmox serve`
 //
 // A sentence is a string, which the model's tokenizer splits, or a list of tokens. `onProgress` gets
 // {loaded, total} in bytes while files arrive, at the start and later (the softmax, frequent words).
+// Vectors are shared by all that asked for the same sentence: do not change them.
 
 import { openHttp } from "./http.js";
+import { once } from "./once.js";
 
 export const MAX_CHARACTERS = 2000; // of one sentence
 export const MAX_TOKENS = 200;
+const REMEMBERED_BYTES = 2 ** 26; // of the vectors of sentences
 
 export async function openModel(onProgress) {
   const response = await fetch("page.json").catch(() => null);
@@ -24,9 +30,9 @@ export async function openModel(onProgress) {
   const { methods, info } = page.backend === "http" ? await openHttp(page) : await openWorker(page, onProgress);
   return {
     ...methods,
-    layers: guarded(methods.layers),
+    layers: remembered(guarded(methods.layers)),
     scores: guarded(methods.scores),
-    frequentWords: loadedOnce(methods.frequentWords),
+    frequentWords: once(methods.frequentWords),
     info: { ...info, isLocal: page.backend !== "http", hasFrequentWords: page.frequentWords },
   };
 }
@@ -86,13 +92,27 @@ function checkSentence(sentence) {
   }
 }
 
-function loadedOnce(method) {
-  let result = null;
-  return () => {
-    result ??= method().catch((error) => {
-      result = null;
-      throw error;
-    });
-    return result;
+// Read only what has not been read lately: most changes of a view leave most of its sentences alone.
+function remembered(method) {
+  const results = new Map(); // sentence -> result, the one that was used last at the end
+  const keyOf = (sentence) => JSON.stringify(sentence);
+  const size = ({ layers }) => layers.reduce((sum, layer) => sum + layer.reduce((bytes, vector) => bytes + vector.byteLength, 0), 0);
+  let total = 0;
+  return async (sentences) => {
+    const found = new Map(sentences.map((sentence) => [keyOf(sentence), results.get(keyOf(sentence))]));
+    const missing = [...found].filter(([, result]) => result === undefined).map(([key]) => key);
+    const read = missing.length > 0 ? await method(missing.map((key) => JSON.parse(key))) : [];
+    missing.forEach((key, i) => found.set(key, read[i]));
+    for (const [key, result] of found) {
+      if (results.delete(key)) total -= size(result);
+      results.set(key, result);
+      total += size(result);
+    }
+    for (const [key, result] of results) {
+      if (total <= REMEMBERED_BYTES) break;
+      results.delete(key);
+      total -= size(result);
+    }
+    return sentences.map((sentence) => found.get(keyOf(sentence)));
   };
 }

@@ -37,6 +37,7 @@ async function open(settings) {
     numDirections: config.num_directions,
     hasSoftmax: config.softmax,
     hasTokenizer: elmo.token !== null,
+    taggers: [], // task models are not exported
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { html } from "./vendor/preact/standalone.js";
 import { Examples, SentenceField } from "./components.js";
+import { useResult } from "./hooks.js";
 import { PAIRS } from "./senses.js";
 import { useParameter, writeState } from "./state.js";
 
@@ -14,6 +15,14 @@ export function useSentencePair() {
   const [wordA, setWordA] = useParameter("wa", "");
   const [wordB, setWordB] = useParameter("wb", "");
   return { a, b, wordA, wordB, setWordA, setWordB };
+}
+
+// The layers of both sentences, {a, b}, as `useResult` returns them.
+export function usePairLayers(model, pair) {
+  return useResult(async () => {
+    const [a, b] = await model.layers([pair.a, pair.b]);
+    return { a, b };
+  }, [pair.a, pair.b]);
 }
 
 export function SentencePair({ pair }) {

@@ -8,7 +8,7 @@
 Vectors are those of `Elmo.encode_tokens` for spaCy's own tokens.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, get_current_ops
 
 from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
+from elmox.integrations.spacy.batches import BatchComponent
 from elmox.integrations.spacy.bilm import Bilm
 from elmox.integrations.spacy.hooks import Pooling, check_pooling, set_hooks
 from elmox.integrations.spacy.requirement import add_requirement
@@ -28,7 +29,6 @@ from elmox.integrations.spacy.sentences import (
     FloatArray,
     SentenceMode,
     check_mode,
-    doc_batches,
     fill,
     sentences_of,
 )
@@ -37,7 +37,7 @@ from elmox.io.files import read_json, to_json, write_whole
 SETTINGS_FILE, MODEL_FOLDER = "elmox.json", "model"
 
 
-class ElmoxComponent:
+class ElmoxComponent(BatchComponent):
     """Sets `doc.tensor` and what spaCy derives from it.
 
     Attributes:
@@ -80,20 +80,6 @@ class ElmoxComponent:
         self._expected_digest: str | None = None
         if not Doc.has_extension("elmo_layers"):
             Doc.set_extension("elmo_layers", default=None)
-
-    def __call__(self, doc: Doc) -> Doc:
-        """Annotate one document."""
-        self.annotate([doc])
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
-        """Annotate documents in batches of up to `batch_size` documents and `batch_tokens` tokens.
-
-        The biLM computes them sorted by length.
-        """
-        for docs in doc_batches(stream, batch_size, self.batch_tokens):
-            self.annotate(docs)
-            yield from docs
 
     def annotate(self, docs: Sequence[Doc]) -> None:
         """Set the vectors of several documents."""

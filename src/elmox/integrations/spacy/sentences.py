@@ -4,7 +4,7 @@ The biLM reads spaCy's own tokens. Tokens of white space are not words: the biLM
 and their vectors are zero.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from elmox.errors import Argument, ArgumentError
-from elmox.text.batches import in_chunks
 from elmox.text.offsets import token_offsets
 from elmox.text.sentences import split_sentences
 
 SentenceMode: TypeAlias = Literal["auto", "rules", "doc"]
 FloatArray: TypeAlias = NDArray[np.float32]
-
-BATCH_TOKENS = 2**14  # that are computed together, sorted by length
 
 
 class Sentence(NamedTuple):
@@ -64,15 +61,6 @@ def sentences_of(doc: Doc, mode: SentenceMode) -> list[Sentence]:
             positions, texts = zip(*words, strict=True)
             sentences.append(Sentence(list(positions), list(texts)))
     return sentences
-
-
-def doc_batches(
-    stream: Iterable[Doc], batch_size: int, batch_tokens: int | None
-) -> Iterator[list[Doc]]:
-    """Yield batches of up to `batch_size` documents and `batch_tokens` tokens."""
-    budget = batch_tokens or BATCH_TOKENS
-    least = -(-budget // batch_size)  # so that `batch_size` documents fill a batch
-    return in_chunks(stream, lambda doc: max(len(doc), least), budget)
 
 
 def fill(

@@ -9,7 +9,7 @@ Each reads spaCy's own tokens, white space left out, and fills what spaCy has fo
     elmox_parser   token.head, token.dep_, and with them the sentences
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,12 +19,12 @@ from spacy.parts_of_speech import IDS as UNIVERSAL_TAGS
 from spacy.tokens import Doc, Span
 
 from elmox.errors import Argument, ArgumentError, require_at_least
+from elmox.integrations.spacy.batches import BatchComponent
 from elmox.integrations.spacy.requirement import add_requirement
 from elmox.integrations.spacy.sentences import (
     Sentence,
     SentenceMode,
     check_mode,
-    doc_batches,
     sentences_of,
 )
 from elmox.integrations.spacy.workers import ThreadLimit
@@ -38,7 +38,7 @@ WHITE_SPACE_TAG, WHITE_SPACE_RELATION = "_SP", "dep"  # spaCy's own
 Annotate: TypeAlias = Callable[[Doc, Sequence[Sentence], Sequence[Any], "TaskPredictor"], None]
 
 
-class PredictorComponent:
+class PredictorComponent(BatchComponent):
     """A fitted model as a component. The model is loaded with the first document.
 
     Attributes:
@@ -96,20 +96,6 @@ class PredictorComponent:
         if self._predictor is None:
             return ()
         return tuple(self._predictor.task.labels(self._predictor.model.description.head))
-
-    def __call__(self, doc: Doc) -> Doc:
-        """Annotate one document."""
-        self.annotate([doc])
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
-        """Annotate documents in batches of up to `batch_size` documents and `batch_tokens` tokens.
-
-        The model computes them sorted by length.
-        """
-        for docs in doc_batches(stream, batch_size, self.batch_tokens):
-            self.annotate(docs)
-            yield from docs
 
     def annotate(self, docs: Sequence[Doc]) -> None:
         """Predict for several documents and write the predictions into them."""

@@ -16,17 +16,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from elmox.config import Strict
 from elmox.errors import ElmoxError
-from elmox.io.settings import at_least, share
-from elmox.tasks.base import Head
-from elmox.tasks.nn.classifier import (
-    Probabilities,
-    class_loss,
-    class_probabilities,
-    max_pooled,
-)
+from elmox.io.settings import PositiveInt, Share
+from elmox.tasks.base import Head, HeadSettings
+from elmox.tasks.nn.classifier import Probabilities, class_loss, class_probabilities
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import BiLstm, encode_texts
+from elmox.tasks.nn.pooling import max_pooled
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class LabeledText:
 
 
 @dataclass(frozen=True)
-class ClassifierSettings:
+class ClassifierSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -60,16 +57,12 @@ class ClassifierSettings:
     label_column: str = "label"
     pair_column: str = ""
     tokenizer: str = "treebank"
-    max_words: int = 500
-    hidden: int = 200
-    dropout: float = 0.5
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+    max_words: PositiveInt = 500
+    hidden: PositiveInt = 200
+    dropout: Share = 0.5
 
     def __post_init__(self) -> None:
-        at_least(1, "head.max_words", self.max_words)
-        at_least(1, "head.hidden", self.hidden)
-        share("head.dropout", self.dropout)
+        super().__post_init__()
         if len(set(self.columns)) < len(self.columns):
             raise ElmoxError(
                 f"head.text_column, head.label_column and head.pair_column are {self.columns}, "
@@ -88,13 +81,11 @@ class ClassifierSettings:
 
 
 @dataclass(frozen=True)
-class ClassifierConfig:
+class ClassifierConfig(Strict):
     """A classifier without its weights."""
 
     settings: ClassifierSettings
     labels: tuple[str, ...]
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class TextClassifier(Head[LabeledText, Probabilities]):

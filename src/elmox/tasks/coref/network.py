@@ -27,22 +27,23 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmox.config import Strict
 from elmox.errors import ElmoxError
-from elmox.io.settings import above, at_least, share
+from elmox.io.settings import PositiveFloat, PositiveInt, Share
 from elmox.io.transfer import to_device
-from elmox.tasks.base import Head
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.coref.antecedents import AntecedentScorer, antecedent_loss, gold_antecedents
 from elmox.tasks.coref.documents import Clusters, Document
 from elmox.tasks.coref.mentions import Mentions, MentionScorer
 from elmox.tasks.data.conll2012 import Mention
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.encoder import Encoder, SharedDropout, check_layers
+from elmox.tasks.nn.encoder import Encoder, LayerWidths, SharedDropout
 
 LARGEST_WIDTH = 50  # words of a mention: more would be a mistake, and fill the memory
 
 
 @dataclass(frozen=True)
-class CoreferenceSettings:
+class CoreferenceSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -60,41 +61,31 @@ class CoreferenceSettings:
         lstm_dropout: on the LSTM's output, one mask for all words of a sentence.
     """
 
-    hidden: tuple[int, ...] = (200,)
-    feed_forward: tuple[int, ...] = (150, 150)
-    feature_dim: int = 20
-    max_width: int = 10
-    spans_per_word: float = 0.4
-    antecedents: int = 250
-    sentences: int = 50
-    dropout: float = 0.2
-    lstm_dropout: float = 0.4
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+    hidden: LayerWidths = (200,)
+    feed_forward: LayerWidths = (150, 150)
+    feature_dim: PositiveInt = 20
+    max_width: PositiveInt = 10
+    spans_per_word: PositiveFloat = 0.4
+    antecedents: PositiveInt = 250
+    sentences: PositiveInt = 50
+    dropout: Share = 0.2
+    lstm_dropout: Share = 0.4
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "feed_forward"):
-            check_layers(getattr(self, name), f"head.{name}")
-        for name in ("feature_dim", "max_width", "antecedents", "sentences"):
-            at_least(1, f"head.{name}", getattr(self, name))
+        super().__post_init__()
         if self.max_width > LARGEST_WIDTH:
             raise ElmoxError(
                 f"head.max_width is {self.max_width}, expected at most {LARGEST_WIDTH}: memory "
                 "grows with its third power"
             )
-        above(0, "head.spans_per_word", self.spans_per_word)
-        share("head.dropout", self.dropout)
-        share("head.lstm_dropout", self.lstm_dropout)
 
 
 @dataclass(frozen=True)
-class CoreferenceConfig:
+class CoreferenceConfig(Strict):
     """A span ranker without its weights."""
 
     settings: CoreferenceSettings
     speakers: bool  # use the speaker as a feature
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 @dataclass(frozen=True)

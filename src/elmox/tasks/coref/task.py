@@ -99,10 +99,7 @@ class Coreference(Task[Document, Clusters]):
         return CoreferenceConfig(settings, speakers)
 
     def training_examples(
-        self,
-        examples: Sequence[Document],
-        settings: CoreferenceSettings,
-        log: Log = lambda message: None,
+        self, examples: Sequence[Document], settings: CoreferenceSettings, log: Log
     ) -> list[Document]:
         """Return the documents in parts; `log` gets the numbers of lost mentions and links."""
         clusters = [c for document in examples for c in document.clusters if len(c) > 1]

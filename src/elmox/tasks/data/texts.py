@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmox.config import Strict
 from elmox.io.transfer import to_device
 from elmox.tasks.fit.layer_batches import LayerBatches, StoredLayers
 from elmox.text.chars import Spelling, spell_bytes
@@ -38,7 +39,7 @@ class TextBatch:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(Strict):
     """The words that a model has vectors for.
 
     Attributes:
@@ -48,8 +49,6 @@ class Words:
 
     learned: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
     def learned_id(self, word: str) -> int:
         """The id of a word's learned vector."""

@@ -15,18 +15,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from elmox.io.settings import at_least, share
-from elmox.tasks.base import Head
-from elmox.tasks.nn.classifier import (
-    Probabilities,
-    attended,
-    class_loss,
-    class_probabilities,
-    max_pooled,
-    mean_pooled,
-)
+from elmox.config import Strict
+from elmox.io.settings import PositiveInt, Share
+from elmox.tasks.base import Head, HeadSettings
+from elmox.tasks.nn.classifier import Probabilities, class_loss, class_probabilities
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import BiLstm, SharedDropout, encode_texts
+from elmox.tasks.nn.pooling import attended, max_pooled, mean_pooled
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class EntailmentPair:
 
 
 @dataclass(frozen=True)
-class EntailmentSettings:
+class EntailmentSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -49,24 +44,16 @@ class EntailmentSettings:
             LSTM has none: `words.dropout` and `elmo.dropout` precede it.
     """
 
-    hidden: int = 300
-    dropout: float = 0.5
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
-    def __post_init__(self) -> None:
-        at_least(1, "head.hidden", self.hidden)
-        share("head.dropout", self.dropout)
+    hidden: PositiveInt = 300
+    dropout: Share = 0.5
 
 
 @dataclass(frozen=True)
-class EntailmentConfig:
+class EntailmentConfig(Strict):
     """ESIM without its weights."""
 
     settings: EntailmentSettings
     labels: tuple[str, ...]
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class Esim(Head[EntailmentPair, Probabilities]):

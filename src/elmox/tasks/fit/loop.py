@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmox.config import validated
+from elmox.config import Strict, validated
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import atomic_directory, is_vacant, read_json, to_json
 from elmox.io.memory import memory_explained
@@ -37,7 +37,7 @@ UPDATES_AHEAD = 2
 
 
 @dataclass(frozen=True)
-class FitProgress:
+class FitProgress(Strict):
     """The state of a fit.
 
     Attributes:
@@ -53,8 +53,6 @@ class FitProgress:
     best: dict[str, int | float] = field(default_factory=dict)  # an int stays an int when read
     lr: float = 0.0
     seconds: float = 0.0
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 def fit(

@@ -1,8 +1,4 @@
-"""Parts of networks that classify sentences.
-
-Shapes: N sentences, T words, D wide; `mask` (N, T) is true for words, and every sentence has one.
-The values at padding never matter.
-"""
+"""The end of networks that classify: scores, (N, C) for N texts and C classes, to classes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -14,29 +10,6 @@ from torch import Tensor
 from elmox.io.transfer import to_device
 
 Probabilities: TypeAlias = Mapping[str, float]  # of each class
-
-
-def attended(queries: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-    """Return dot-product attention: for each query, the weighted mean of the words, (N, Q, D).
-
-    Args:
-        queries: (N, Q, D).
-        words: (N, T, D), attended to.
-        mask: of the words.
-    """
-    scores = queries @ words.transpose(1, 2)  # (N, Q, T)
-    weights = scores.masked_fill(~mask[:, None], float("-inf")).softmax(-1)
-    return weights @ words
-
-
-def max_pooled(words: Tensor, mask: Tensor) -> Tensor:
-    """Return the largest value of each column, (N, D)."""
-    return words.masked_fill(~mask[..., None], float("-inf")).amax(1)
-
-
-def mean_pooled(words: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean of each column, (N, D)."""
-    return words.masked_fill(~mask[..., None], 0.0).sum(1) / mask.sum(1, keepdim=True)
 
 
 def class_loss(scores: Tensor, classes: Sequence[int]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmox.config import CharCnnConfig
+from elmox.config import CharCnnConfig, Strict
 from elmox.errors import ElmoxError
 from elmox.model.char_cnn import CharCnn
 from elmox.model.layer_mix import LayerMix
@@ -19,13 +19,11 @@ from elmox.tasks.recipe import ElmoRecipe, WordsRecipe
 
 
 @dataclass(frozen=True)
-class ElmoShape:
+class ElmoShape(Strict):
     """The shape of the input layers."""
 
     num_layers: int
     dim: int
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Shapes: N sentences, T words of the longest, P words of them all.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -76,11 +76,14 @@ def encode_texts(encoder: nn.Module, texts: Embedded) -> EncodedTexts:
     return EncodedTexts(words, mask, order)
 
 
-def check_layers(hidden: Sequence[int], name: str = "head.hidden") -> None:
+def check_layers(name: str, widths: Sequence[int]) -> None:
     """Check the widths of a setting that has one for each layer."""
-    at_least(1, f"the number of layers in {name}", len(hidden))
-    for width in hidden:
+    at_least(1, f"the number of layers in {name}", len(widths))
+    for width in widths:
         at_least(1, name, width)
+
+
+LayerWidths: TypeAlias = Annotated[tuple[int, ...], check_layers]
 
 
 class BiLstm(nn.Module):

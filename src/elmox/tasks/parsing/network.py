@@ -18,12 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from elmox.config import Strict
 from elmox.io.conllu import TreebankSentence
-from elmox.io.settings import at_least, share
+from elmox.io.settings import PositiveInt, Share
 from elmox.io.transfer import to_device
-from elmox.tasks.base import Head
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.encoder import Encoder, SharedDropout, check_layers
+from elmox.tasks.nn.encoder import Encoder, LayerWidths, SharedDropout
 from elmox.tasks.nn.padding import padded_labels
 from elmox.tasks.parsing.spanning_tree import best_tree
 
@@ -43,7 +44,7 @@ class Parse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParserSettings:
+class ParserSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -53,28 +54,18 @@ class ParserSettings:
         dropout: on the output of each layer, one mask for all words of a sentence.
     """
 
-    hidden: tuple[int, ...] = (400, 400, 400)
-    arc_dim: int = 500
-    relation_dim: int = 100
-    dropout: float = 0.33
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
-    def __post_init__(self) -> None:
-        check_layers(self.hidden)
-        at_least(1, "head.arc_dim", self.arc_dim)
-        at_least(1, "head.relation_dim", self.relation_dim)
-        share("head.dropout", self.dropout)
+    hidden: LayerWidths = (400, 400, 400)
+    arc_dim: PositiveInt = 500
+    relation_dim: PositiveInt = 100
+    dropout: Share = 0.33
 
 
 @dataclass(frozen=True)
-class ParserConfig:
+class ParserConfig(Strict):
     """A parser without its weights."""
 
     settings: ParserSettings
     relations: tuple[str, ...]
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmox.io.settings import at_least, share
+from elmox.config import Strict
+from elmox.io.settings import PositiveInt, Share
 from elmox.io.transfer import to_device
-from elmox.tasks.base import Head
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import PackedOrder, SharedDropout, read_padded
 from elmox.tasks.qa.passages import Passage, TextQuestion
@@ -32,7 +33,7 @@ from elmox.tasks.qa.trilinear import BiAttention, SelfAttention
 
 
 @dataclass(frozen=True)
-class AnsweringSettings:
+class AnsweringSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -47,22 +48,15 @@ class AnsweringSettings:
             training and in scoring.
     """
 
-    hidden: int = 90
-    dropout: float = 0.2
-    longest_context: int = 400
-    longest_answer: int = 17
+    hidden: PositiveInt = 90
+    dropout: Share = 0.2
+    longest_context: PositiveInt = 400
+    longest_answer: PositiveInt = 17
     no_answer: bool = False
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "longest_context", "longest_answer"):
-            at_least(1, f"head.{name}", getattr(self, name))
-        share("head.dropout", self.dropout)
 
 
 @dataclass(frozen=True)
-class AnsweringConfig:
+class AnsweringConfig(Strict):
     """A network without its weights.
 
     Attributes:
@@ -72,8 +66,6 @@ class AnsweringConfig:
 
     settings: AnsweringSettings
     left_out: int = 0
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class BiGru(nn.Module):

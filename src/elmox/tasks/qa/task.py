@@ -86,10 +86,7 @@ class QuestionAnswering(Task[TextQuestion, Passage]):
         return AnsweringConfig(settings, left_out)
 
     def training_examples(
-        self,
-        examples: Sequence[TextQuestion],
-        settings: AnsweringSettings,
-        log: Log = lambda message: None,
+        self, examples: Sequence[TextQuestion], settings: AnsweringSettings, log: Log
     ) -> list[TextQuestion]:
         """Return the questions that the model can answer, their texts cut."""
         longest = settings.longest_context

@@ -18,18 +18,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from elmox.io.settings import at_least, share
-from elmox.tasks.base import Head
-from elmox.tasks.nn.classifier import (
-    Probabilities,
-    attended,
-    class_loss,
-    class_probabilities,
-    max_pooled,
-    mean_pooled,
-)
+from elmox.io.settings import PositiveInt, Share, at_least
+from elmox.tasks.base import Head, HeadSettings
+from elmox.tasks.nn.classifier import Probabilities, class_loss, class_probabilities
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.encoder import BiLstm, PackedOrder
+from elmox.tasks.nn.pooling import attended, max_pooled, mean_pooled
 from elmox.tasks.sentiment.trees import SENTIMENTS, Phrase
 
 POLARITIES = ("negative", "positive")
@@ -52,7 +46,7 @@ class Opinion:
 
 
 @dataclass(frozen=True)
-class SentimentSettings:
+class SentimentSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -66,19 +60,15 @@ class SentimentSettings:
 
     phrases: bool = True
     binary: bool = False
-    hidden: int = 300
+    hidden: PositiveInt = 300
     maxout: tuple[int, ...] = (1200, 600)
-    channels: int = 4
-    dropout: float = 0.2
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
+    channels: PositiveInt = 4
+    dropout: Share = 0.2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for width in self.maxout:
             at_least(1, "head.maxout", width)
-        at_least(1, "head.hidden", self.hidden)
-        at_least(1, "head.channels", self.channels)
-        share("head.dropout", self.dropout)
 
     @property
     def labels(self) -> tuple[str, ...]:

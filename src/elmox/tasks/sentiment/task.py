@@ -65,10 +65,7 @@ class Sentiment(Task[Opinion, Probabilities]):
         return self.settings_type(**config).labels
 
     def training_examples(
-        self,
-        examples: Sequence[Opinion],
-        settings: SentimentSettings,
-        log: Log = lambda message: None,
+        self, examples: Sequence[Opinion], settings: SentimentSettings, log: Log
     ) -> list[Opinion]:
         """Return each distinct phrase once, from single words to whole sentences."""
         texts = [(example.words, example.sentiment) for example in examples]

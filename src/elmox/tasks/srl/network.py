@@ -20,11 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmox.config import Strict
 from elmox.errors import ElmoxError
-from elmox.io.settings import at_least, share
+from elmox.io.settings import PositiveInt, Share
 from elmox.io.transfer import to_device
 from elmox.kernels.recurrence.packing import PackedRows, Packing
-from elmox.tasks.base import Head
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.data.propositions import CONTINUED, PREDICATE, Argument, RoleSentence
 from elmox.tasks.nn.embedder import Embedded, Widths
 from elmox.tasks.nn.highway_lstm import HighwayLstm
@@ -37,7 +38,7 @@ _BEGIN_V = 1
 
 
 @dataclass(frozen=True)
-class RoleSettings:
+class RoleSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -48,27 +49,18 @@ class RoleSettings:
         dropout: on the output of each layer, one mask for all words of a row.
     """
 
-    layers: int = 8
-    hidden: int = 300
-    flag_dim: int = 100
-    dropout: float = 0.1
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
-    def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "flag_dim"):
-            at_least(1, f"head.{name}", getattr(self, name))
-        share("head.dropout", self.dropout)
+    layers: PositiveInt = 8
+    hidden: PositiveInt = 300
+    flag_dim: PositiveInt = 100
+    dropout: Share = 0.1
 
 
 @dataclass(frozen=True)
-class RoleConfig:
+class RoleConfig(Strict):
     """A labeler without its weights."""
 
     settings: RoleSettings
     labels: tuple[str, ...]  # without V
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class _Predicate(NamedTuple):

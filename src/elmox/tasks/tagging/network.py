@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from elmox.io.settings import share
+from elmox.config import Strict
+from elmox.io.settings import Share
 from elmox.io.transfer import to_device
-from elmox.tasks.base import Head
+from elmox.tasks.base import Head, HeadSettings
 from elmox.tasks.nn.crf import Crf
 from elmox.tasks.nn.embedder import Embedded, Widths
-from elmox.tasks.nn.encoder import Encoder, check_layers
+from elmox.tasks.nn.encoder import Encoder, LayerWidths
 from elmox.tasks.nn.padding import padded_labels
 from elmox.tasks.tagging.columns import TaggedSentence
 from elmox.tasks.tagging.spans import Scheme, allowed_transitions, converted
@@ -23,7 +24,7 @@ ANY_SCHEME: Scheme = "BIOUL"  # read as BIOUL, tags of all schemes have the same
 
 
 @dataclass(frozen=True)
-class TaggerSettings:
+class TaggerSettings(HeadSettings):
     """Settings of a recipe's `[head]`.
 
     Attributes:
@@ -31,25 +32,17 @@ class TaggerSettings:
         dropout: on the output of each layer.
     """
 
-    hidden: tuple[int, ...] = (200, 200)
-    dropout: float = 0.5
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
-
-    def __post_init__(self) -> None:
-        check_layers(self.hidden)
-        share("head.dropout", self.dropout)
+    hidden: LayerWidths = (200, 200)
+    dropout: Share = 0.5
 
 
 @dataclass(frozen=True)
-class TaggerConfig:
+class TaggerConfig(Strict):
     """A tagger without its weights."""
 
     settings: TaggerSettings
     tags: tuple[str, ...]
     scheme: Scheme | None  # of tags that mark spans
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
 
 class Tagger(Head[TaggedSentence, list[str]]):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from elmox.config import validated
+from elmox.config import Strict, validated
 from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.io.files import read_json
 from elmox.io.temporary import hidden_copy, missing
@@ -115,14 +115,12 @@ def _check_content(path: Path, file: "FileInfo") -> None:
 
 
 @dataclass(frozen=True)
-class FileInfo:
+class FileInfo(Strict):
     """A file of the corpus: its name, its size in bytes and its blake2b checksum."""
 
     name: str
     size: int
     checksum: str
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a protocol name, not a field)
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class ShardInfo(FileInfo):
 
 
 @dataclass(frozen=True)
-class SplitInfo:
+class SplitInfo(Strict):
     """The training text, or the held-out text.
 
     Attributes:
@@ -150,15 +148,13 @@ class SplitInfo:
     unknown_share: float
     shards: tuple[ShardInfo, ...]
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
     def __post_init__(self) -> None:
         if not self.shards or any(shard.length < 3 for shard in self.shards):
             raise ElmoxError("shards: expected at least one, and a sentence in each")
 
 
 @dataclass(frozen=True)
-class CorpusInfo:
+class CorpusInfo(Strict):
     """The content of `corpus.json`.
 
     Attributes:
@@ -184,8 +180,6 @@ class CorpusInfo:
     train: SplitInfo
     valid: SplitInfo | None
     lexicon: tuple[FileInfo, ...]
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         names = {file.name for file in self.lexicon}

@@ -185,7 +185,7 @@ def _find_both(
 def _check_output(output: Path, force: bool) -> None:
     """Refuse to replace anything without `force`, and anything except a corpus with it."""
     refuse_existing(output, force)
-    if not output.exists() and not output.is_symlink():
+    if not output.exists():
         return
     if not output.is_dir():
         raise ElmoxError(f"{output} is not a directory: choose another name for the corpus")

@@ -7,7 +7,7 @@ import { Outcome, TokenPicker } from "../components.js";
 import { Figure } from "../figure.js";
 import { useResult } from "../hooks.js";
 import { LayerChoice, layerChoices, layerName, vectorsOf } from "../mix.js";
-import { SentencePair, chosenPositions, useSentencePair } from "../sentence_pair.js";
+import { SentencePair, chosenPositions, usePairLayers, useSentencePair } from "../sentence_pair.js";
 import { SENSES } from "../senses.js";
 import { useParameter } from "../state.js";
 import { visible } from "../tokenize.js";
@@ -15,10 +15,7 @@ import { cosine, fixed, mean } from "../vectors.js";
 
 export function Compare({ model, mix }) {
   const pair = useSentencePair();
-  const result = useResult(async () => {
-    const [a, b] = await model.layers([pair.a, pair.b]);
-    return { a, b };
-  }, [pair.a, pair.b]);
+  const result = usePairLayers(model, pair);
   return html`<div>
     <${SentencePair} pair=${pair} />
     <${Outcome} result=${result}>

@@ -16,6 +16,10 @@ import { Pairs } from "./pairs.js";
 import { Surprise } from "./surprise.js";
 import { FillGap } from "./fill_gap.js";
 import { Spelling } from "./spelling.js";
+import { SenseMap } from "./sense_map.js";
+import { Contexts } from "./contexts.js";
+import { Edit } from "./edit.js";
+import { Tags } from "./tags.js";
 
 export const VIEWS = [
   {
@@ -29,6 +33,18 @@ export const VIEWS = [
     title: "All pairs",
     summary: "Every word of one sentence with every word of another.",
     component: Pairs,
+  },
+  {
+    id: "map",
+    title: "Sense map",
+    summary: "Every use of a word in a corpus as a point: do the layers tell its senses apart?",
+    component: SenseMap,
+  },
+  {
+    id: "contexts",
+    title: "Nearest contexts",
+    summary: "Which uses in a corpus are most like this one?",
+    component: Contexts,
   },
   {
     id: "surprise",
@@ -53,5 +69,18 @@ export const VIEWS = [
     component: Spelling,
     usesMix: false,
     needs: "words",
+  },
+  {
+    id: "edit",
+    title: "Edit a word",
+    summary: "Replace one word: how far does every other word move?",
+    component: Edit,
+  },
+  {
+    id: "tags",
+    title: "Tags",
+    summary: "What task models find in a sentence: parts of speech, names, dependencies, roles.",
+    component: Tags,
+    usesMix: false,
   },
 ];

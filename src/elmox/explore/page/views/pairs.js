@@ -4,9 +4,8 @@ import { html } from "../vendor/preact/standalone.js";
 import { Outcome } from "../components.js";
 import { Figure } from "../figure.js";
 import { HeatMap, Scale } from "../heatmap.js";
-import { useResult } from "../hooks.js";
 import { LayerChoice, layerName, vectorsOf } from "../mix.js";
-import { SentencePair, useSentencePair } from "../sentence_pair.js";
+import { SentencePair, usePairLayers, useSentencePair } from "../sentence_pair.js";
 import { useParameter } from "../state.js";
 import { visible } from "../tokenize.js";
 import { cosine, fixed } from "../vectors.js";
@@ -14,10 +13,7 @@ import { cosine, fixed } from "../vectors.js";
 export function Pairs({ model, mix }) {
   const pair = useSentencePair();
   const [choice, setChoice] = useParameter("layer", String(model.info.numLayers - 1));
-  const result = useResult(async () => {
-    const [a, b] = await model.layers([pair.a, pair.b]);
-    return { a, b };
-  }, [pair.a, pair.b]);
+  const result = usePairLayers(model, pair);
   return html`<div>
     <${SentencePair} pair=${pair} />
     <${LayerChoice} numLayers=${model.info.numLayers} value=${choice} onChange=${setChoice} />
