@@ -16,7 +16,7 @@ TEXT = [
     ["A", "dog", "saw", "the", "cat", "."],
     ["It", "rains", "."],
     ["She", "bought", "the", "old", "house", "near", "the", "sea", "."],
-    ["Nobody", "knows", "."],
+    ["They", "all", "know", "."],
 ]
 SENTENCES = [*TEXT[:2], [], ["An", "unseen", "sentence"]]
 
