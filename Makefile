@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-lowest test-newest docs lint format bench dist clean
+.PHONY: demo test test-lowest test-newest docs tutorials lint format bench dist clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/demo.py
@@ -15,9 +15,13 @@ demo: $(VENV)/.installed-demo
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# Every example of README and docs runs, every link leads somewhere.
+# The site, in site/: strictly, without a network. `make tutorials` runs the notebooks and saves their outputs.
 docs: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/test_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open site/index.html, or for search and the explorer: $(BIN)/python -m http.server -d site"
+
+tutorials: $(VENV)/.installed-dev
+	$(BIN)/python docs/hooks/notebooks.py
 
 # The core with the lowest and the newest dependencies that pyproject.toml allows, each in an
 # environment of its own. For torch without CUDA: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
@@ -51,7 +55,7 @@ dist: $(VENV)/.installed-dev
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
 
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-newest build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-newest site build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

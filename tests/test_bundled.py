@@ -141,7 +141,7 @@ def test_the_directory_is_complete() -> None:
     names = {file.name for file in MODEL.iterdir()}
     assert names == {
         *("config.json", "model.safetensors", "softmax.safetensors", "vocab.txt"),
-        *("README.md", "training.toml", "metrics.jsonl"),
+        *("README.md", "training.toml", "metrics.jsonl", "checksums.json"),
         *("pooling.safetensors", "pooling.json"),
     }
     for name in ("model", "softmax"):

@@ -3,6 +3,7 @@
 A page's Python blocks and `elmox` lines run from top to bottom in a directory of their own, which
 holds the files that the pages speak of. Other lines of shell blocks, and blocks without a language,
 are only shown. A server is started on a free port, in place of the address that the page names.
+In a table whose columns are called `old` and `new`, the code of the `new` columns runs, row by row.
 """
 
 import re
@@ -22,17 +23,33 @@ from task_files import write_task_files
 from elmox.tasks.registry import TASKS
 
 DOCS = ROOT / "docs"
+PARTS = (
+    "",
+    "start/",
+    "tutorials/",
+    "integrations/",
+    "tasks/",
+    "migration/",
+    "reference/",
+    "reference/api/",
+    "background/",
+)
 PAGES = [
     ROOT / "README.md",
-    *(
-        path
-        for part in ("", "integrations/", "tasks/")
-        for path in sorted(DOCS.glob(f"{part}*.md"))
-    ),
+    *(path for part in PARTS for path in sorted(DOCS.glob(f"{part}*.md"))),
 ]
-TABLES = {"results.md", "stability.md"}  # pages with nothing to run
+# Pages with nothing to run.
+TABLES = {
+    "results.md", "stability.md", "tutorials/index.md", "migration/index.md",
+    *(f"reference/api/{name}.md" for name in ("elmo", "embedding", "tasks", "vectors")),
+}  # fmt: skip
 # Pages whose package is not installed with the others: flair needs other versions, Spark is large.
-APART = {"integrations/flair.md": "flair", "integrations/spark.md": "pyspark"}
+APART = {
+    "integrations/flair.md": "flair",
+    "migration/flair.md": "flair",
+    "integrations/spark.md": "pyspark",
+}
+GENERATED = {DOCS / "reference" / name for name in ("cli.md", "recipes.md")}
 LANGUAGES = ("python", "bash", "")
 ADDRESS = "http://127.0.0.1:8000"  # of `elmox serve ... &`
 
@@ -60,6 +77,32 @@ def blocks(text: str) -> Iterator[Block]:
         elif start:
             code.append(line)
     assert not start, f"the block at line {start} has no end"
+
+
+def runs(column: str) -> bool:
+    """Whether the code of a column of a migration table runs."""
+    return (column.startswith("new") and "recipe" not in column) or "runs" in column
+
+
+def migrated(text: str) -> Iterator[Block]:
+    """The code of the columns `new` of the tables `old | new`, row by row."""
+    columns: list[int] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.startswith("|"):
+            columns = []
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not columns and cells[0].startswith("old"):
+            columns = [index for index, name in enumerate(cells) if runs(name)]
+            continue
+        for cell in (cells[column] for column in columns):
+            for code in re.findall(r"(?:^|<br>)`([^`]+)`", cell):
+                yield Block("bash" if code.startswith("elmox ") else "python", code, number)
+
+
+def runnable(text: str) -> list[Block]:
+    """The blocks and the rows of tables, in the order of the page."""
+    return sorted([*blocks(text), *migrated(without_blocks(text))], key=lambda block: block.line)
 
 
 def elmox_commands(code: str) -> Iterator[list[str]]:
@@ -99,12 +142,18 @@ def run(
 
 def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.*)$", without_blocks(page), re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", without_blocks(page.read_text("utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def without_blocks(page: Path) -> str:
-    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+def without_blocks(text: str) -> str:
+    """The text with empty lines in place of its blocks."""
+    return re.sub(
+        r"^```.*?^```$",
+        lambda block: "\n" * block[0].count("\n"),
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
 
 
 @pytest.fixture
@@ -129,9 +178,10 @@ def test_examples_run(
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # otherwise the first python3 of PATH
     names: dict[str, Any] = {"__name__": page.stem}
     with ExitStack() as servers:
-        page_blocks = list(blocks(page.read_text("utf-8")))
+        page_blocks = runnable(page.read_text("utf-8"))
         num_run = sum([run(block, page, names, capsys, servers) for block in page_blocks])
-    assert bool(num_run) == (page.name not in TABLES), f"{page.name}: {num_run} examples"
+    has_code = page.relative_to(ROOT).as_posix().removeprefix("docs/") not in TABLES
+    assert bool(num_run) == has_code, f"{page.name}: {num_run} examples"
 
 
 @every_page
@@ -151,11 +201,13 @@ def test_readme_shows_both_python_and_shell() -> None:
 
 @every_page
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page)):
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text("utf-8"))):
         path, _, anchor = link.partition("#")
         if ":" in path:  # the world outside
             continue
         target = page.parent / path if path else page
+        if target.resolve() in GENERATED or (target.with_suffix(".py").exists() and not anchor):
+            continue  # a page that only the site has: test_site.py follows the links there
         assert target.exists(), f"{page.name} links to {link}, which does not exist"
         assert not anchor or anchor in headings(target), f"{page.name}: no such heading: {link}"
 

@@ -60,7 +60,9 @@ def test_the_bundled_model_is_stored_by_its_name(tmp_path: Path) -> None:
     ElmoEmbedding.from_pretrained(num_mixes=2).save_pretrained(tmp_path / "saved")
     stored = json.loads((tmp_path / "saved" / "embedding.json").read_text())
     assert stored["bilm"]["path"] == "english-small"
-    assert sorted(tree(tmp_path / "saved")) == ["embedding.json", "mix.safetensors"]
+    assert sorted(tree(tmp_path / "saved")) == [
+        "checksums.json", "embedding.json", "mix.safetensors",
+    ]  # fmt: skip
     assert ElmoEmbedding.from_pretrained(tmp_path / "saved").scalar_mix.num_mixes == 2
 
 
@@ -191,6 +193,7 @@ def test_damaged_files(
     damage: Callable[[Path], object], message: str, tiny: Path, tmp_path: Path
 ) -> None:
     ElmoEmbedding.from_pretrained(tiny).save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved" / "checksums.json").unlink()
     damage(tmp_path / "saved")
     with pytest.raises(ElmoxError, match=message) as caught:
         ElmoEmbedding.from_pretrained(tmp_path / "saved", device="cpu")

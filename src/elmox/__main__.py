@@ -8,6 +8,9 @@ import sys
 
 def run() -> None:
     """Run the command line and exit with the right code."""
+    from elmox.cli.streams import keep_messages_harmless
+
+    keep_messages_harmless()
     try:
         from elmox.cli.main import run as run_verb
 

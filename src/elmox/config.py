@@ -4,7 +4,6 @@ The names are the paper's, the defaults are those of AI2's released models (Pete
 section 3.4). Nothing here imports torch: reading a configuration must stay cheap.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_args
@@ -124,7 +123,7 @@ class LstmConfig(Strict):
         for name in ("cell_clip", "proj_clip"):
             clip = getattr(self, name)
             _require(
-                clip is None or 0 < clip < math.inf,
+                clip is None or 0 < clip <= LARGEST_FLOAT32,
                 f"lstm.{name}",
                 clip,
                 "a finite number > 0, or null for no clipping",

@@ -90,6 +90,7 @@ class Elmo(TextEncoder):
         state: StateMode = "zero",
         device: str | torch.device | None = None,
         dtype: str | torch.dtype = "float32",
+        verify: bool = True,
         **files: Unpack[ModelFiles],
     ) -> "Elmo":
         """Load a model.
@@ -106,6 +107,7 @@ class Elmo(TextEncoder):
             device: "cpu", "cuda", ...; a GPU if there is one by default.
             dtype: "float32", "bfloat16" or "float16"; "int8" for a CPU: the LSTMs' products run in
                 8-bit integers, everything else in float32, which is also what is saved.
+            verify: compare the files of a model directory with the checksums in it.
             **files: files of a legacy model, by name, all of which follow here.
             options: the options file of legacy weights, if it is not next to them.
             vocab: the vocabulary of a legacy word model, of `token_embeddings` or of a TensorFlow
@@ -115,7 +117,7 @@ class Elmo(TextEncoder):
                 may have a softmax of its own.
             softmax_vocab: the vocabulary of `softmax`.
         """
-        checkpoint = load_checkpoint(path, revision=revision, token=token, **files)
+        checkpoint = load_checkpoint(path, revision=revision, token=token, verify=verify, **files)
         elmo = cls(checkpoint, BUNDLED if path is None else str(path))
         elmo.reference = ModelReference.of(path, revision, **files)
         elmo.to(device_for(dtype, device), dtype)

@@ -26,6 +26,7 @@ from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import device_for
 from elmox.inference.layers import pad_sentences, read_layers
 from elmox.inference.text_encoder import StateMode
+from elmox.io.checksums import verifying, write_checksums
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.io.tensors import read_tensors, write_tensors
 from elmox.kernels.torch_modes import not_compiled
@@ -208,6 +209,7 @@ class ElmoEmbedding(nn.Module):
             contents = {"model_type": MODEL_TYPE, "format": FORMAT, **asdict(settings)}
             (new / EMBEDDING_FILE).write_bytes(to_json(contents))
             write_tensors(self.scalar_mix.state_dict(), new / MIX_FILE)
+            write_checksums(new)
             if stored is None:
                 self.elmo.save_pretrained(new / ELMO_FOLDER)
 
@@ -319,6 +321,11 @@ def is_embedding(path: Path) -> bool:
 
 def _read(folder: Path) -> tuple[StoredEmbedding, dict[str, Tensor]]:
     """Read the options and the mixes of a saved embedding, and check that they can be real."""
+    with verifying(folder, (EMBEDDING_FILE, MIX_FILE)):
+        return _read_unverified(folder)
+
+
+def _read_unverified(folder: Path) -> tuple[StoredEmbedding, dict[str, Tensor]]:
     path = folder / EMBEDDING_FILE
     settings = read_json(path)
     if settings.pop("model_type", None) != MODEL_TYPE:

@@ -1,14 +1,20 @@
 """The cache of word vectors: it changes no result."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Sequence
+from pathlib import Path
+from sys import getsizeof
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmox.inference.word_cache import WordCache
+from elmox import Elmo
+from elmox.inference.word_cache import MAX_BYTES, WordCache
 
 
 class Encoder:
@@ -79,3 +85,35 @@ def test_threads_may_share_it() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_long_words_take_a_bounded_memory() -> None:
+    encoder = Encoder()
+    cache = WordCache(encoder, 10_000)
+    for start in range(0, 400, 50):
+        words = [f"{number:0300000d}" for number in range(start, start + 50)]  # 15 MB
+        assert cache.vectors(words)[:, 0].tolist() == list(range(start, start + 50))
+        assert sum(map(len, cache._words)) <= MAX_BYTES
+        assert cache._bytes == sum(map(getsizeof, cache._words))
+    assert len(cache)
+    huge = [f"{number:01000000d}" for number in range(40)]
+    known = len(cache)
+    assert cache.vectors(huge)[:, 1].tolist() == [-number for number in range(40)]
+    assert len(cache) == known
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_model_is_freed_without_the_garbage_collector(used: bool, tiny: Path) -> None:
+    Elmo.from_pretrained(tiny).encode_tokens(["a word"])  # what is made once
+    gc.collect()
+    gc.disable()
+    try:
+        elmo = Elmo.from_pretrained(tiny)
+        if used:
+            elmo.encode_tokens(["a word", "Live in the present."])
+        parts: list[object] = [elmo, elmo.reader, *elmo.reader.bilm.modules()]
+        left = [weakref.ref(part) for part in parts]
+        del elmo, parts
+        assert [reference() for reference in left] == [None] * len(left)
+    finally:
+        gc.enable()

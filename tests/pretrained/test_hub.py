@@ -53,7 +53,7 @@ def test_pushed_and_pulled(tiny: Path, hub: Hub, tmp_path: Path) -> None:
     shown = push(tiny, "someone/mine", hub, home)
     assert shown.startswith(f"{hub.url}/someone/mine/commit/")
     assert {path.name for path in (tmp_path / "served/someone/mine/main").iterdir()} == {
-        "README.md", "config.json", "model.safetensors",
+        "README.md", "checksums.json", "config.json", "model.safetensors",
     }  # fmt: skip
     assert len(hub.objects) == 1  # the weights, by git-lfs
     assert load("someone/mine", tmp_path / "cache", hub).startswith("elmox model directory")

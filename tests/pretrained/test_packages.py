@@ -143,9 +143,10 @@ def test_the_projects(made: Made) -> None:
     files = {path.name for path in (model / "src/elmox_welsh_small/model").iterdir()}
     assert files == {
         "config.json", "model.safetensors", "mixes.safetensors", "README.md", "taggers",
+        "checksums.json",
     }  # fmt: skip
     files = {path.name for path in (softmax / "src/elmox_welsh_small_softmax/model").iterdir()}
-    assert files == {"softmax.safetensors", "vocab.txt"}
+    assert files == {"softmax.safetensors", "vocab.txt", "checksums.json"}
     assert 'license = "cc-by-4.0"' in (model / "pyproject.toml").read_text()
     assert "# Mine" in (model / "README.md").read_text()
     assert "elmox-welsh-small==1.0.0" in (softmax / "pyproject.toml").read_text()

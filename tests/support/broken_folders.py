@@ -19,8 +19,13 @@ from elmox.elmo import Elmo
 Tensors = dict[str, Tensor]
 
 
-def native(folder: Path, kind: str = "bytes", extras: bool = False) -> Path:
-    """A sound model directory, perhaps with a mix, a warm state and a pooling."""
+def native(
+    folder: Path, kind: str = "bytes", extras: bool = False, checksums: bool = False
+) -> Path:
+    """A sound model directory, perhaps with a mix, a warm state and a pooling.
+
+    Without checksums, so that a changed file reaches the checks of its content.
+    """
     source = folder / "source"
     if kind == "bytes":
         elmo = Elmo.from_pretrained(write_ai2(source, random_options(), rng()))
@@ -31,6 +36,8 @@ def native(folder: Path, kind: str = "bytes", extras: bool = False) -> Path:
         elmo.warm_up([["the", "cat"]])
         elmo.fit_pooling([["the", "cat"], ["a", "dog", "saw"], ["it", "rains"]])
     elmo.save_pretrained(folder / "model")
+    if not checksums:
+        (folder / "model/checksums.json").unlink()
     return folder / "model"
 
 
@@ -179,7 +186,8 @@ NUM_STRINGS = {
 NATIVE = [
     Broken("model_type bert", partial(config, path="model_type", value="bert"), ("model_type",)),
     Broken("model_type absent", partial(config, path="model_type", value=None), ("model_type",)),
-    Broken("format 2", partial(config, path="format", value=2), ("format 2", "upgrade")),
+    Broken("format 2", partial(config, path="format", value=2), ("format 2", "storage None")),
+    Broken("format 3", partial(config, path="format", value=3), ("format 3", "upgrade")),
     Broken("format absent", partial(config, path="format", value=None), ("format None",)),
     Broken("format true", partial(config, path="format", value=True), ("format True",)),
     Broken("unknown field", partial(config, path="lstm.layers", value=2), ("lstm.layers",)),

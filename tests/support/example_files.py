@@ -53,5 +53,6 @@ def write_example_files(folder: Path) -> None:
     write_sense_data(folder)
     write_columns(folder / "names.txt", NAMES)
     (folder / "text.txt").write_text(TEXT, "utf-8")
+    (folder / "sentences.txt").write_text("Live in the present .\nNow\n", "utf-8")
     (folder / "domain.txt").write_text(f"{TEXT}\n" * 4, "utf-8")
     (folder / "lines.jsonl").write_text(JSON_LINES, "utf-8")

@@ -33,7 +33,7 @@ def _serialization(folder: Path) -> Path:
 
 
 def _native(folder: Path) -> Path:
-    model = native(folder, "unicode", extras=True)
+    model = native(folder, "unicode", extras=True, checksums=True)
     shutil.rmtree(folder / "source")
     (model / "README.md").unlink()
     return model

@@ -84,6 +84,7 @@ def test_number_formats(dtype: WeightType, largest: float, tiny: Path, tmp_path:
 def test_formats_of_other_versions(tiny: Path, tmp_path: Path) -> None:
     store_tagger(fit(tiny, tmp_path), tmp_path / "stored", dtype="int8")
     path = tmp_path / "stored" / "config.json"
+    (tmp_path / "stored" / "checksums.json").unlink()
     settings = json.loads(path.read_text())
     for number, message in ((1, "expected floating point"), (3, "has format 3"), (True, "format")):
         path.write_text(json.dumps(settings | {"format": number}))

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -329,6 +330,29 @@ def test_resuming_with_other_arguments_is_refused(
     for names, change in changes.items():
         with pytest.raises(ElmoxError, match=rf"out was started with other values of {names}: "):
             call.again(**change)
+
+
+def test_resuming_with_another_text_of_the_same_name(
+    model: Path, domain: Path, tmp_path: Path
+) -> None:
+    """Also if its size and its time are the same; without the text, the prepared one is used."""
+    text = tmp_path / "text.txt"
+    content, status = domain.read_bytes(), domain.stat()
+    text.write_bytes(content)
+    call = Call(load_checkpoint(model), text, tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        call.again(resume=False)
+    for changed in (content[:-5] + b"else\n", b"X" + content[1:]):
+        text.write_bytes(changed)
+        os.utime(text, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with pytest.raises(ElmoxError, match=r"text\.txt has changed since .*out was started"):
+            call.again()
+    text.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        call.again()
+    text.write_bytes(content)
+    with pytest.raises(KeyboardInterrupt):
+        call.again()
 
 
 def test_a_directory_is_taken_when_the_text_is_prepared(

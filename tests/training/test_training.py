@@ -338,6 +338,9 @@ def test_a_checkpoint_without_an_array_is_refused(corpus: Corpus, tmp_path: Path
     tensors = read_tensors(path)
     del tensors["optim.softmax.bias.mean"]
     write_tensors(tensors, path)
+    with pytest.raises(ElmoxError, match="another checksum"):
+        train(recipe, out, resume=True, device="cpu")
+    (path.parent / "checksums.json").unlink()
     with pytest.raises(ElmoxError, match=r"lacks optim\.softmax\.bias\.mean"):
         train(recipe, out, resume=True, device="cpu")
 

@@ -153,7 +153,7 @@ class _Embedding:
             )
             num_bytes = _size(output)
             every = default_part_bytes(self._elmo)
-            writing = self._seconds(lambda: _write_plainly(folder / "plain", num_bytes, every))
+            writing = self._seconds(lambda: write_plainly(folder / "plain", num_bytes, every))
         sentences = self._cases.sentences
         floor = max(writing, self._floor(sentences, cold=True))
         row = self._row(f"to {format}, cold", sentences, seconds, floor)
@@ -210,7 +210,7 @@ class _Embedding:
         }
 
 
-def _write_plainly(path: Path, num_bytes: int, every: int) -> None:
+def write_plainly(path: Path, num_bytes: int, every: int) -> None:
     """Write random bytes sequentially, with a sync every so many bytes and at the end.
 
     The pieces are small enough to stay in a processor's cache.

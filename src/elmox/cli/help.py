@@ -59,14 +59,19 @@ class VerbGroup(TyperGroup):
         _write_parameters(self.get_params(ctx), formatter)
 
 
-def _write_parameters(parameters: Any, formatter: Any) -> None:
+def parameter_rows(parameters: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return the names and help texts of arguments and options, required ones first."""
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in sorted(parameters, key=lambda parameter: not parameter.required):
         if not getattr(parameter, "hidden", False):
             is_argument = parameter.param_type_name == "argument"
             name = _metavar(parameter) if is_argument else _option(parameter)
             sections["Arguments" if is_argument else "Options"].append((name, _help(parameter)))
-    for heading, rows in sections.items():
+    return sections
+
+
+def _write_parameters(parameters: Any, formatter: Any) -> None:
+    for heading, rows in parameter_rows(parameters).items():
         if rows:
             with formatter.section(heading):
                 formatter.write_dl(rows)

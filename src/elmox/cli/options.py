@@ -143,14 +143,29 @@ def command_line() -> str:
     return shlex.join(["elmox", *sys.argv[1:]])
 
 
-def _json_line(values: Any) -> str:
-    """Return JSON with readable characters, unless stdout cannot show them."""
-    line = json.dumps(values, ensure_ascii=False)
+def json_line(values: Any) -> str:
+    """Return JSON with readable characters, unless stdout cannot show them.
+
+    NaN and infinite numbers are null, because JSON has neither.
+    """
+    try:
+        line = json.dumps(values, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json_line(_with_null(values))
     try:
         line.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         return json.dumps(values)
     return line
+
+
+def _with_null(value: Any) -> Any:
+    """Return the same JSON value with null in place of numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _with_null(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_null(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
@@ -182,7 +197,7 @@ class PrintOptions:
             text: lines for people, or one text that ends in a newline.
         """
         if self.as_json:
-            typer.echo(_json_line(values))
+            typer.echo(json_line(values))
         elif isinstance(text, str):
             typer.echo(text, nl=False)
         else:

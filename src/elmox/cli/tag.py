@@ -1,6 +1,5 @@
 """`elmox tag`: apply a fitted model to text."""
 
-import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmox.cli.options import FILES_HELP, RunOptions, TaskElmo, TextOptions
+from elmox.cli.options import FILES_HELP, RunOptions, TaskElmo, TextOptions, json_line
 from elmox.cli.verb import verb
 from elmox.errors import ElmoxError
 
@@ -73,7 +72,7 @@ def command(
         for one, output in zip(chunk, predictor.predict_inputs(chunk), strict=True):
             values = one.extra | output.to_dict()
             if run.as_json or as_json or "tags" not in values:
-                typer.echo(json.dumps(values, ensure_ascii=False))
+                typer.echo(json_line(values))
             elif values["tokens"]:  # columns have no empty sentences
                 typer.echo(_columns(values))
 

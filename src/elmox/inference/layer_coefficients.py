@@ -12,7 +12,7 @@
 Nothing here imports torch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import TypeAlias
 
 import numpy as np
@@ -52,8 +52,11 @@ def layer_coefficients(
         )
     if isinstance(layers, int):
         return _one_hot([layers], num_layers), True
-    if not len(layers):
-        raise ArgumentError("{}: expected at least one layer", Argument("layers", layers))
+    if not isinstance(layers, Sized) or not len(layers):
+        raise ArgumentError(
+            "{}: expected a name, an index, or at least one index in a list",
+            Argument("layers", layers),
+        )
     return _one_hot(layers, num_layers), False
 
 

@@ -88,7 +88,8 @@ class Reader:
     def __init__(self, bilm: BiLm, indexer: WordIndexer, cached_words: int = CACHED_WORDS) -> None:
         self.bilm = bilm
         self.indexer = indexer
-        self.cache = WordCache(self._encode, cached_words)
+        # Not a method of this object: in a cycle, its memory would wait for the garbage collector.
+        self.cache = WordCache(_WordEncoder(bilm, indexer), cached_words)
         self._watch = WeightsWatch()
 
     def zero_state(self, num_rows: int) -> LstmState:
@@ -172,7 +173,16 @@ class Reader:
         vectors = self.token_vectors(batch.words)
         return self.bilm.infer(vectors, batch.index, batch.lengths, state, pass_on, window_tokens)
 
-    def _encode(self, words: Sequence[str]) -> Tensor:
+
+@dataclass(frozen=True)
+class _WordEncoder:
+    """Encodes words that are not in the cache."""
+
+    bilm: BiLm
+    indexer: WordIndexer
+
+    def __call__(self, words: Sequence[str]) -> Tensor:
+        """Return context-independent vectors, (U, P)."""
         on_gpu = self.bilm.device.type == "cuda"
         size = WORDS_ENCODED_AT_ONCE_CUDA if on_gpu else WORDS_ENCODED_AT_ONCE
         parts = []

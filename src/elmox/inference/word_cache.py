@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from itertools import repeat
+from sys import getsizeof
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -19,11 +20,13 @@ from torch import Tensor
 
 from elmox.io.transfer import to_device
 
+MAX_BYTES = 32 << 20  # of the words themselves: text without spaces has words of any length
+
 _UNKNOWN = -1
 
 
 class WordCache:
-    """Vectors of the most recently used words.
+    """Vectors of the most recently used words, whose spellings take at most `MAX_BYTES`.
 
     Safe to share between threads and to fork: the lock is held for bookkeeping, never while words
     are encoded, and a forked process gets a new lock.
@@ -38,6 +41,7 @@ class WordCache:
         self._encode = encode
         self._slots: dict[str, int] = {}
         self._words: list[str] = []  # by slot
+        self._bytes = 0  # of all of them
         self._used = np.zeros(capacity, np.int64)  # when each slot was last used
         self._time = 0
         self._table: Tensor | None = None
@@ -101,6 +105,7 @@ class WordCache:
     def _discard(self) -> None:
         self._slots.clear()
         self._words.clear()
+        self._bytes = 0
         self._table = None
 
     def _rows(self, slots: NDArray[np.int64]) -> Tensor | None:
@@ -120,6 +125,11 @@ class WordCache:
             if len(new) < len(words):
                 words = [words[i] for i in new]
                 vectors = vectors[to_device(np.array(new, np.int64), vectors.device)]
+        num_bytes = sum(map(getsizeof, words))
+        if num_bytes > MAX_BYTES:
+            return
+        if self._bytes + num_bytes > MAX_BYTES:
+            self._discard()
         if self._table is None:  # zeros cost no memory before they are written to
             self._table = vectors.new_zeros(self.capacity, vectors.shape[1])
         taken = len(self._words)
@@ -131,11 +141,13 @@ class WordCache:
         try:
             self._table[to_device(slots, vectors.device)] = vectors
             for slot in slots[num_free:].tolist():
+                self._bytes -= getsizeof(self._words[slot])
                 del self._slots[self._words[slot]]
             self._words.extend(repeat("", num_free))
             for word, slot in zip(words, slots.tolist(), strict=True):
                 self._slots[word] = slot
                 self._words[slot] = word
+            self._bytes += num_bytes
             self._used[slots] = self._time
         except BaseException:  # also after an interruption the table must not be half changed
             self._discard()

@@ -84,6 +84,7 @@ def load_checkpoint(
     *,
     revision: str | None = None,
     token: Token = None,
+    verify: bool = True,
     **completing: Unpack[ModelFiles],
 ) -> Checkpoint:
     """Load a model directory, any legacy checkpoint, or a model of the Hugging Face hub.
@@ -93,6 +94,7 @@ def load_checkpoint(
             or a hub id (`owner/name`); None or `english-small` for the model that comes with elmox.
         revision: branch, tag or commit of a hub id.
         token: access token for a hub id; True for the stored one.
+        verify: compare the files of a model directory with their checksums.
         **completing: files that complete a legacy model.
     """
     unknown = completing.keys() - ModelFiles.__annotations__.keys()
@@ -110,7 +112,7 @@ def load_checkpoint(
                 raise ArgumentError(
                     "{} is complete in itself: leave out {}", folder, _argument(name, paths)
                 )
-        checkpoint = _with_package(read_directory(folder), folder)
+        checkpoint = _with_package(read_directory(folder, verify), folder, verify)
         if checkpoint.softmax is not None and "softmax" in paths:
             raise ArgumentError(
                 "{} has a softmax of its own: leave out {}", folder, _argument("softmax", paths)
@@ -164,7 +166,7 @@ def _refuse_tagger(name: str) -> None:
         )
 
 
-def _with_package(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
+def _with_package(checkpoint: Checkpoint, folder: Path, verify: bool) -> Checkpoint:
     """Return the same model with the softmax of a package of its own, if that is installed."""
     package = package_of(folder)
     if package is None:
@@ -174,7 +176,7 @@ def _with_package(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     located = softmax_of(package) if checkpoint.softmax is None else None
     if located is None:
         return checkpoint
-    return replace(checkpoint, softmax=stored_softmax(*located))
+    return replace(checkpoint, softmax=stored_softmax(*located, verify))
 
 
 def _local(path: str | Path) -> Path:

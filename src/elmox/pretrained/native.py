@@ -10,6 +10,7 @@ pooling.safetensors   directions of sentence vectors       (if any; see `pooling
 pooling.json          weights of words                     (with it)
 characters.json       inventory of code points             (ELMoForManyLangs models)
 words.json            input vocabulary                     (models that read word ids)
+checksums.json        checksums of these files, compared when they are read
 README.md             the model card
 taggers/              fitted task models that read its layers  (if any; see `tasks/ready.py`)
 
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from elmox.config import LstmConfig, config_from_dict
 from elmox.errors import ElmoxError, shortened
+from elmox.io.checksums import verifying, write_checksums
 from elmox.io.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.io.quantized import packed, read_weights
@@ -37,6 +39,7 @@ from elmox.io.tensors import checked_tensor, read_tensors, write_tensors
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.model.layer_mix import Mix
 from elmox.model.state import LstmState
+from elmox.pretrained import pooling_files
 from elmox.pretrained.card import model_card
 from elmox.pretrained.many_langs import CHARACTER_MARKS
 from elmox.pretrained.pooling_files import read_pooling, write_pooling
@@ -51,6 +54,18 @@ SOFTMAX_FILE = "softmax.safetensors"
 VOCAB_FILE = "vocab.txt"
 STATE_FILE = "state.safetensors"
 MIXES_FILE = "mixes.safetensors"
+CHARACTERS_FILE = "characters.json"
+WORDS_FILE = "words.json"
+_READ_AT_ONCE = (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    STATE_FILE,
+    MIXES_FILE,
+    pooling_files.TENSORS_FILE,
+    pooling_files.WORDS_FILE,
+    CHARACTERS_FILE,
+    WORDS_FILE,
+)
 TAGGERS_FOLDER = "taggers"  # fitted task models that read this model's layers
 EMBEDDING_FILE = "embedding.json"  # of a saved `ElmoEmbedding`, which is another kind of directory
 
@@ -69,8 +84,18 @@ def is_model_directory(path: Path) -> bool:
     return (path / WEIGHTS_FILE).is_file()
 
 
-def read_directory(folder: Path) -> Checkpoint:
-    """Read a model directory. Weights come as float32, whatever precision they are stored in."""
+def read_directory(folder: Path, verify: bool = True) -> Checkpoint:
+    """Read a model directory. Weights come as float32, whatever precision they are stored in.
+
+    Args:
+        folder: the directory.
+        verify: compare the files with their checksums, if the directory has any.
+    """
+    with verifying(folder, _READ_AT_ONCE, verify):
+        return _read_directory(folder, verify)
+
+
+def _read_directory(folder: Path, verify: bool) -> Checkpoint:
     settings = read_json(folder / CONFIG_FILE)
     if (kind := settings.pop("model_type", None)) != MODEL_TYPE:
         raise ElmoxError(
@@ -90,16 +115,16 @@ def read_directory(folder: Path) -> Checkpoint:
         config=config,
         tensors=read_weights(folder / WEIGHTS_FILE, eight_bit="model" in eight_bit),
         description=f"elmox model directory {folder.resolve().name}",
-        characters=_read_strings(folder / "characters.json", num_characters, CHARACTER_MARKS),
+        characters=_read_strings(folder / CHARACTERS_FILE, num_characters, CHARACTER_MARKS),
         words=_read_strings(
-            folder / "words.json",
+            folder / WORDS_FILE,
             words.num_words if words else None,
             (config.text.begin, config.text.end),
         ),
         mixes=_read_mixes(folder / MIXES_FILE, config.num_layers),
         warm_state=_read_state(folder / STATE_FILE, config.lstm),
         pooling=read_pooling(folder, config),
-        softmax=stored_softmax(folder, "softmax" in eight_bit),
+        softmax=stored_softmax(folder, "softmax" in eight_bit, verify),
     )
 
 
@@ -145,6 +170,7 @@ def write_directory(
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
                 (new / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        write_checksums(new)
         (new / "README.md").write_text(
             model_card(checkpoint, card, "int8" if "model" in parts else None), encoding="utf-8"
         )
@@ -179,26 +205,29 @@ def _most_per_group(name: str) -> int | None:
     return next((most for part, most in _GROUPS.items() if part in name), _GROUP)
 
 
-def stored_softmax(folder: Path, eight_bit: bool) -> StoredSoftmax | None:
+def stored_softmax(folder: Path, eight_bit: bool, verify: bool = True) -> StoredSoftmax | None:
     """Return the softmax of a directory, which is not read yet; None if it has none.
 
     Args:
         folder: where softmax and vocabulary are.
         eight_bit: whether the softmax is stored in 8 bits.
+        verify: compare the files with their checksums when they are read.
     """
     missing = [name for name in (SOFTMAX_FILE, VOCAB_FILE) if not (folder / name).is_file()]
     if len(missing) == 1:
         raise ElmoxError(
             f"{folder} lacks {missing[0]}: a softmax is {SOFTMAX_FILE} and {VOCAB_FILE}, or neither"
         )
-    return None if missing else StoredSoftmax(partial(_read_softmax, folder, eight_bit))
+    return None if missing else StoredSoftmax(partial(_read_softmax, folder, eight_bit, verify))
 
 
-def _read_softmax(folder: Path, eight_bit: bool) -> Softmax:
-    words = read_vocab(folder / VOCAB_FILE).words
-    if words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
-        raise ElmoxError(f"{folder / VOCAB_FILE} does not begin with {', '.join(SPECIAL_WORDS)}")
-    tensors = read_weights(folder / SOFTMAX_FILE, eight_bit=eight_bit)
+def _read_softmax(folder: Path, eight_bit: bool, verify: bool) -> Softmax:
+    with verifying(folder, (SOFTMAX_FILE, VOCAB_FILE), verify):
+        words = read_vocab(folder / VOCAB_FILE).words
+        if words[: len(SPECIAL_WORDS)] != SPECIAL_WORDS:
+            marks = ", ".join(SPECIAL_WORDS)
+            raise ElmoxError(f"{folder / VOCAB_FILE} does not begin with {marks}")
+        tensors = read_weights(folder / SOFTMAX_FILE, eight_bit=eight_bit)
     return Softmax(tensors, words, str(folder / SOFTMAX_FILE))
 
 

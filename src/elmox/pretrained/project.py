@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from elmox.config import BUNDLED
 from elmox.errors import Argument, ArgumentError, ElmoxError
+from elmox.io.checksums import CHECKSUMS_FILE
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.model.checkpoint import build_bilm, build_indexer, build_softmax, checkpoint_digest
 from elmox.pretrained.card import card_body, card_license
@@ -225,7 +226,8 @@ def _write_project(new: Path, folder: Path, facts: PackageFacts, options: Projec
     files.mkdir(parents=True)
     for path in sorted(folder.iterdir()):
         part = "softmax" if path.name in (SOFTMAX_FILE, VOCAB_FILE) else "model"
-        if path.is_file() and not path.name.startswith(".") and part == facts.part:
+        is_shared = path.name == CHECKSUMS_FILE and facts.part != "taggers"
+        if path.is_file() and not path.name.startswith(".") and (part == facts.part or is_shared):
             shutil.copyfile(path, files / path.name)
     if facts.part == ("taggers" if options.taggers_apart else "model"):
         for name, path in _taggers(folder, options.taggers).items():

@@ -3,6 +3,7 @@
 config.json        task, recipe, head, and the ELMo model it was fitted with
 model.safetensors  the task's weights, without the biLM
 words.json         the words that have vectors in the model, in the order of their ids
+checksums.json     checksums of these files, compared when they are read
 elmo/              the biLM if it was fine-tuned with the task: a model directory
 
 The weights are in float32, float16 or, with format number 2, in 8 bits (`io/quantized.py`).
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from elmox.config import Strict, validated
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
+from elmox.io.checksums import verifying, write_checksums
 from elmox.io.files import atomic_directory, read_json, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.io.quantized import packed, read_weights
@@ -111,6 +113,7 @@ def write_model(
         (new / CONFIG_FILE).write_bytes(to_json(settings))
         words = json.dumps(asdict(model.words), ensure_ascii=False)
         (new / WORDS_FILE).write_text(words + "\n", encoding="utf-8")
+        write_checksums(new)
 
 
 def read_model(path: Path) -> "TaskModel":
@@ -119,6 +122,11 @@ def read_model(path: Path) -> "TaskModel":
         below = _models_below(path)
         advice = f"give {below[0]}" if below else "give a model directory that elmox fit has made"
         raise ElmoxError(f"{path} is not a fitted model: {advice}")
+    with verifying(path, (CONFIG_FILE, WEIGHTS_FILE, WORDS_FILE)):
+        return _read_model(path)
+
+
+def _read_model(path: Path) -> "TaskModel":
     settings = read_json(path / CONFIG_FILE)
     del settings["model_type"]
     number = settings.pop("format", None)
@@ -256,6 +264,12 @@ class TaskModel(nn.Module):
         )
         if wrong:
             raise ElmoxError(f"{source}: {', '.join(wrong)} missing, too many or of another shape")
+        for name, weight in tensors.items():
+            if weight.numel() and not all(end.isfinite() for end in weight.aminmax()):
+                raise ElmoxError(
+                    f"{source}: {name} contains NaN or infinite values: the file is damaged or "
+                    "the fit diverged"
+                )
         self.load_state_dict(tensors)
 
     def _embedded(self, batch: TextBatch) -> Embedded:

@@ -137,7 +137,7 @@ def plan_batches(
 
     Args:
         lengths: number of tokens per sentence.
-        batch_tokens: maximum number of tokens per batch.
+        batch_tokens: maximum number of tokens per batch; any number.
         batch_size: maximum number of sentences per batch; None for no limit.
 
     Returns:
@@ -148,9 +148,10 @@ def plan_batches(
     most = len(order) if batch_size is None else batch_size
     batches: list[NDArray[np.int64]] = []
     total = np.concatenate([[0], np.cumsum(sizes[order])])
+    budget = min(batch_tokens, int(total[-1]))
     start = 0
     while start < len(order):
-        stop = int(np.searchsorted(total, total[start] + batch_tokens, side="right")) - 1
+        stop = int(np.searchsorted(total, total[start] + budget, side="right")) - 1
         stop = min(max(stop, start + 1), start + most)
         batches.append(order[start:stop])
         start = stop

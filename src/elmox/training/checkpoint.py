@@ -18,6 +18,7 @@ from torch import Tensor
 
 from elmox.config import Strict, validated
 from elmox.errors import ElmoxError
+from elmox.io.checksums import verifying, write_checksums
 from elmox.io.files import atomic_directory, read_json, to_json
 from elmox.io.temporary import clear_leftovers, discard, is_leftover
 from elmox.io.tensors import read_tensors, write_tensors
@@ -67,6 +68,7 @@ def write_checkpoint(
         write_tensors(tensors, new / "trainer.safetensors")
         (new / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
         (new / "trainer.json").write_bytes(to_json(asdict(progress)))
+        write_checksums(new)
     _remove_oldest(folder)
 
 
@@ -114,7 +116,8 @@ def read_checkpoint(
             "corpus, or start again in another directory"
         )
     try:
-        return progress, read_tensors(path / "trainer.safetensors")
+        with verifying(path, ("trainer.safetensors",)):
+            return progress, read_tensors(path / "trainer.safetensors")
     except ElmoxError as error:
         older = checkpoints(path.parent)[:-1]
         advice = f": remove it to continue from {older[-1].name}" if older else ""

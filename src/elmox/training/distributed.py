@@ -94,7 +94,7 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         device: cpu or cuda; by default a GPU if there is one. Each of several processes takes the
             GPU of its local rank.
     """
-    number = int(os.environ.get("WORLD_SIZE", "1"))
+    number = num_processes()
     name = device or default_device()
     if number > 1 and name.startswith("cuda"):
         name = f"cuda:{_local_gpu()}"
@@ -136,6 +136,11 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         dist.destroy_process_group()
 
 
+def num_processes() -> int:
+    """Return the number of processes that torchrun started; 1 without it."""
+    return _from_torchrun("WORLD_SIZE", 1)
+
+
 def was_restarted() -> bool:
     """Return whether torchrun started this process again after a process died."""
     return _num_restarts() > 0
@@ -148,7 +153,7 @@ def launch_id() -> str:
 
 def _local_gpu() -> int:
     """Return the index of this process's GPU on its machine."""
-    index = int(os.environ.get("LOCAL_RANK", "0"))
+    index = _from_torchrun("LOCAL_RANK", 0)
     if index >= torch.cuda.device_count():
         raise ElmoxError(
             f"{os.environ['LOCAL_WORLD_SIZE']} processes on a machine with "
@@ -158,4 +163,15 @@ def _local_gpu() -> int:
 
 
 def _num_restarts() -> int:
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return _from_torchrun("TORCHELASTIC_RESTART_COUNT", 0)
+
+
+def _from_torchrun(name: str, default: int) -> int:
+    """Return a number that torchrun sets for each process."""
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal() or int(text) < default:
+        raise ElmoxError(
+            f"the environment has {name}={text}, expected a number from torchrun: unset it, or "
+            "start the processes with torchrun"
+        )
+    return int(text)

@@ -20,7 +20,6 @@ text than the model that fine-tuning started from.
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -43,7 +42,8 @@ from elmox.pretrained.load import load_checkpoint
 from elmox.pretrained.native import write_directory
 from elmox.training.corpus.corpus import Corpus, open_corpus
 from elmox.training.corpus.prepare import PrepareOptions, prepare_corpus
-from elmox.training.distributed import Processes
+from elmox.training.corpus.sources import text_digests
+from elmox.training.distributed import Processes, num_processes
 from elmox.training.loop import Outcome, train
 from elmox.training.recipe import Recipe, recipe_from_dict
 from elmox.training.start import fresh_softmax, starting_point
@@ -137,7 +137,7 @@ def finetune(
         log: called with each line of progress.
         show_progress_bar: show a bar on stderr.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if num_processes() > 1:
         raise ElmoxError(
             "fine-tuning runs in one process: to use several, prepare the text with the model's "
             "vocabulary and train with the recipe setting model.start"
@@ -145,7 +145,8 @@ def finetune(
     if hdf5 is not None and not resume:
         _refuse_files(hdf5)
     with ExitStack() as held:
-        _enter(out, _arguments(model, texts, prepare, options), resume, held)
+        arguments = _arguments(model, texts, prepare, options)
+        _enter(out, arguments, text_digests(texts), resume, held)
         corpus = _corpus(model, texts, out, prepare, options)
         _warn(corpus, log)
         recipe, report = _start(model, corpus, out, options, hdf5)
@@ -226,10 +227,17 @@ def _arguments(
     return plain
 
 
-def _enter(out: Path, arguments: Mapping[str, Any], resume: bool, held: ExitStack) -> None:
-    """Create the directory, or check that it was started with the same arguments.
+def _enter(
+    out: Path,
+    arguments: Mapping[str, Any],
+    content: dict[str, str],
+    resume: bool,
+    held: ExitStack,
+) -> None:
+    """Create the directory, or check that it was started with the same arguments and texts.
 
-    Until `held` is closed, other processes are kept out.
+    A text is needed only until it is prepared, so one that is gone since then is no error. Until
+    `held` is closed, other processes are kept out.
     """
     path = out / "finetune.json"
     clear_leftovers(path)
@@ -248,8 +256,16 @@ def _enter(out: Path, arguments: Mapping[str, Any], resume: bool, held: ExitStac
                 f"{out} was started with other values of {', '.join(changed)}: continue with "
                 "those, or choose another directory"
             )
+        before = stored.get("content", {})
+        for text, digest in content.items():
+            if before.get(text, digest) != digest:
+                raise ElmoxError(
+                    f"{text} has changed since {out} was started: restore it, or choose another "
+                    "directory"
+                )
+        content = {**content, **before}
     with atomic_write(path) as temporary:
-        temporary.write_bytes(to_json(arguments))
+        temporary.write_bytes(to_json({**arguments, "content": content}))
 
 
 def _corpus(

@@ -13,6 +13,7 @@ from tagged_files import NAMES, Tagged, write_columns
 
 from elmox import open_vectors
 from elmox.errors import ElmoxError
+from elmox.io.tensors import read_tensors, write_tensors
 from elmox.tasks.fit.layers import layers_path
 from elmox.tasks.fit.results import Results
 from elmox.tasks.model import is_task_model, read_model
@@ -92,6 +93,7 @@ def test_a_model_that_declares_any_size(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(fitted_model, model)
+    (model / "checksums.json").unlink()
     values = json.loads((model / "config.json").read_text())
     place = values
     for key in where[:-1]:
@@ -103,6 +105,19 @@ def test_a_model_that_declares_any_size(
         words = json.loads((model / "words.json").read_text())
         (model / "words.json").write_text(json.dumps(words | {"static": ["a"]}))
     with pytest.raises(ElmoxError):
+        read_model(model)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_model_that_is_not_finite(value: float, fitted_model: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(fitted_model, model)
+    (model / "checksums.json").unlink()
+    tensors = read_tensors(model / "model.safetensors")
+    name, weight = next(iter(tensors.items()))
+    weight.view(-1)[0] = value
+    write_tensors(tensors, model / "model.safetensors")
+    with pytest.raises(ElmoxError, match=f"{name} contains NaN or infinite values"):
         read_model(model)
 
 

@@ -71,12 +71,12 @@ class ElmoPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformer
         """
         if not is_native(path, options):
             return cls._frozen(path, *inputs, **options)
-        source = {name: options.get(name) for name in ("revision", "token")}
+        revision, token = options.get("revision"), options.get("token")
         if not isinstance(options.get("config"), ElmoConfig):
             options.pop("config", None)
             config, options = ElmoConfig.from_pretrained(path, return_unused_kwargs=True, **options)
             options["config"] = config
-        tensors = _state_dict(load_checkpoint(path, **source))
+        tensors = _state_dict(load_checkpoint(path, revision=revision, token=token))
         return cls._frozen(None, *inputs, state_dict=tensors, **options)
 
     @classmethod

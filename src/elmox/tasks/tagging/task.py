@@ -16,6 +16,7 @@ from elmox.tasks.tagging.metrics import score_spans, score_tags
 from elmox.tasks.tagging.network import ANY_SCHEME, Tagger, TaggerConfig, TaggerSettings
 from elmox.tasks.tagging.spans import OUTSIDE, scheme_of, spans_of, tag_of
 
+MAX_LABELS = 250  # of spans: the transitions between their tags grow with the square
 _SPAN_TAG = re.compile("[BIULES]-.+")
 
 
@@ -93,6 +94,12 @@ class Tagging(Task[TaggedSentence, Sequence[str]]):
             tags = sorted({tag for example in train for tag in example.tags})
             return TaggerConfig(settings, tuple(tags), None)
         labels = {span.label for example in train for span in spans_of(example.tags, ANY_SCHEME)}
+        if len(labels) > MAX_LABELS:
+            raise ElmoxError(
+                f"the last column of the training data has {len(labels):,} different labels of "
+                f"spans, such as {min(labels)!r}, expected at most {MAX_LABELS}: is it the column "
+                "of the tags?"
+            )
         tags = [OUTSIDE, *(tag_of(prefix, label) for label in sorted(labels) for prefix in "BIUL")]
         return TaggerConfig(settings, tuple(tags), "BIOUL")
 

@@ -6,6 +6,7 @@ and stdin cannot be read again.
 
 import codecs
 import glob
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,28 @@ def read_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             chunk = following
         data = b"".join([*pending, chunk])
         yield Block(source.path, line, data, True, file.num_bytes_read)
+
+
+def text_digests(names: Sequence[str]) -> dict[str, str]:
+    """Return a digest of the size, the first and the last block of each regular file.
+
+    A whole text may be too large to be read only for that. Files that are gone are left out.
+    """
+    digests = {}
+    for name in names:
+        for path in [name] if os.path.exists(name) else glob.glob(name, recursive=True):
+            if os.path.isfile(path):
+                digests[os.path.abspath(path)] = _edges(Path(path))
+    return digests
+
+
+def _edges(path: Path) -> str:
+    with path.open("rb") as file:
+        first = file.read(BLOCK_BYTES)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - BLOCK_BYTES))
+        content = first + file.read(BLOCK_BYTES)
+    return hashlib.blake2b(b"%d " % size + content, digest_size=16).hexdigest()
 
 
 def _find(name: str) -> list[Source]:

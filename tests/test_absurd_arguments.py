@@ -1,0 +1,53 @@
+"""Absurd numbers in arguments, files and the environment: one line each, and no traceback."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmox import Elmo, ElmoxError
+from elmox.config import LstmConfig
+from elmox.training.distributed import num_processes, processes
+
+
+@pytest.mark.parametrize("layers", [None, float("nan"), [], [None], 10**30, {}])
+def test_layers(layers: Any, tiny: Path) -> None:
+    with pytest.raises(ElmoxError, match="layer"):
+        Elmo.from_pretrained(tiny).encode_tokens(["a word"], layers=layers)
+
+
+def test_batches_of_any_size(tiny: Path) -> None:
+    elmo = Elmo.from_pretrained(tiny)
+    expected = elmo.encode_tokens(["a word", "Now"])
+    for most in (10**20, 2**63 - 1):
+        for a, b in zip(
+            elmo.encode_tokens(["a word", "Now"], batch_tokens=most, batch_size=most),
+            expected,
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("clip", [1e39, 1e300, 10**400])
+@pytest.mark.parametrize("name", ["cell_clip", "proj_clip"])
+def test_clips_beyond_float32(name: str, clip: float, tiny: Path, tmp_path: Path) -> None:
+    with pytest.raises(ElmoxError, match=f"lstm.{name}"):
+        LstmConfig(**{name: clip})  # type: ignore[arg-type]
+    options = json.loads((tiny.parent / "options.json").read_text())
+    options["lstm"][name] = clip
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    with pytest.raises(ElmoxError, match=name):
+        Elmo.from_pretrained(tiny, options=tmp_path / "options.json")
+
+
+@pytest.mark.parametrize("value", ["abc", "", "-1", "0", "1.5", "٣x"])
+def test_the_number_of_processes(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", value)
+    for attempt in (num_processes, lambda: processes("cpu").__enter__()):
+        with pytest.raises(ElmoxError, match=f"WORLD_SIZE={re.escape(value)}, expected a number"):
+            attempt()
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert num_processes() == 3
