@@ -57,14 +57,8 @@ MIXES_FILE = "mixes.safetensors"
 CHARACTERS_FILE = "characters.json"
 WORDS_FILE = "words.json"
 _READ_AT_ONCE = (
-    CONFIG_FILE,
-    WEIGHTS_FILE,
-    STATE_FILE,
-    MIXES_FILE,
-    pooling_files.TENSORS_FILE,
-    pooling_files.WORDS_FILE,
-    CHARACTERS_FILE,
-    WORDS_FILE,
+    *(CONFIG_FILE, WEIGHTS_FILE, STATE_FILE, MIXES_FILE, CHARACTERS_FILE, WORDS_FILE),
+    *(pooling_files.TENSORS_FILE, pooling_files.WORDS_FILE),
 )
 TAGGERS_FOLDER = "taggers"  # fitted task models that read this model's layers
 EMBEDDING_FILE = "embedding.json"  # of a saved `ElmoEmbedding`, which is another kind of directory
