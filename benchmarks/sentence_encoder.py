@@ -9,7 +9,6 @@ pooling of the plain vectors; learning rate, head and epoch of the trained ones.
 """
 
 import argparse
-import csv
 import json
 import shlex
 import statistics
@@ -18,13 +17,11 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
 from machine import RESULTS
-from scipy.stats import pearsonr, spearmanr
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -32,6 +29,7 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+from sick import Pairs, Scores, correlations, read_pairs
 from transformers import TrainerCallback
 
 from elmox import Elmo
@@ -47,46 +45,12 @@ HEADS = ("linear", "tanh")
 HEAD_DIM = 512
 
 
-class Pairs(NamedTuple):
-    """Pairs of sentences and how related they are, from 0 to 1."""
-
-    first: list[str]
-    second: list[str]
-    relatedness: list[float]
-
-
 @dataclass(frozen=True)
 class Plan:
     """Settings of a fit that the trial part chooses."""
 
     rate: float
     head: str
-
-
-class Scores(NamedTuple):
-    """Correlations in percent."""
-
-    pearson: float
-    spearman: float
-
-
-def read_pairs(path: Path, limit: int | None) -> Pairs:
-    """Read a part of SICK."""
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:limit]
-    return Pairs(
-        [row["sentence_A"] for row in rows],
-        [row["sentence_B"] for row in rows],
-        [(float(row["relatedness_score"]) - 1) / 4 for row in rows],
-    )
-
-
-def correlations(first: Any, second: Any, pairs: Pairs) -> Scores:
-    """Return the correlation of cosines with relatedness."""
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    cosines = (first * second).sum(1) / np.maximum(lengths, 1e-12)
-    pearson, spearman = pearsonr(cosines, pairs.relatedness), spearmanr(cosines, pairs.relatedness)
-    return Scores(100 * float(pearson.statistic), 100 * float(spearman.statistic))
 
 
 def plain(model: str | None, trial: Pairs, test: Pairs) -> dict[str, Any]:

@@ -142,6 +142,7 @@ def test_the_directory_is_complete() -> None:
     assert names == {
         *("config.json", "model.safetensors", "softmax.safetensors", "vocab.txt"),
         *("README.md", "training.toml", "metrics.jsonl", "checksums.json"),
+        *("pooling.safetensors", "pooling.json"),
     }
     for name in ("model", "softmax"):
         stored = load_file(MODEL / f"{name}.safetensors").values()
@@ -149,6 +150,16 @@ def test_the_directory_is_complete() -> None:
     assert "{facts}" not in (MODEL / "README.md").read_text("utf-8")
     with pytest.raises(ElmoxError, match="no warm state"):
         Elmo.from_pretrained(state="warm")
+
+
+@needs_model
+def test_its_weighted_pooling_is_small_and_close_to_the_meaning() -> None:
+    size = sum((MODEL / f"pooling.{end}").stat().st_size for end in ("json", "safetensors"))
+    assert size < 100_000
+    elmo = Elmo.from_pretrained()
+    sentences = ["A man plays the guitar.", "The man is playing a guitar.", "The court met today."]
+    cosines = elmo.similarity(*[elmo.encode(sentences, pooling="weighted")] * 2)
+    assert cosines[0, 1] > 0.5 > cosines[0, 2]
 
 
 @needs_model

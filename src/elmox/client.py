@@ -64,7 +64,7 @@ class VectorOptions(TypedDict, total=False):
 class PooledOptions(VectorOptions, total=False):
     """The same, with the pooling of a text's tokens."""
 
-    pooling: Literal["mean", "max"]
+    pooling: Literal["mean", "max", "weighted"]
 
 
 @dataclass(frozen=True)

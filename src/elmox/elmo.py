@@ -22,6 +22,7 @@ from elmox.config import BUNDLED
 from elmox.inference.device import device_for, resolve_dtype
 from elmox.inference.encode import BatchOptions
 from elmox.inference.evaluation import Evaluation
+from elmox.inference.fit_pooling import NUM_DIRECTIONS, SMOOTHING, fit_weighted_pooling
 from elmox.inference.language_model import (
     Direction,
     LanguageModel,
@@ -66,12 +67,14 @@ class Elmo(TextEncoder):
         reader: the biLM that reads words.
         config: its architecture.
         mixes: learned mixes of its layers, by name.
+        pooling: what `pooling="weighted"` of `encode` uses, if the model has it.
     """
 
     def __init__(self, checkpoint: Checkpoint, source: str = "the checkpoint") -> None:
         """Most users call `from_pretrained`. `source` names the checkpoint in error messages."""
         reader = Reader(build_bilm(checkpoint, source), build_indexer(checkpoint, source))
-        super().__init__(reader, dict(checkpoint.mixes), Start(warm=checkpoint.warm_state))
+        start = Start(warm=checkpoint.warm_state)
+        super().__init__(reader, dict(checkpoint.mixes), start, pooling=checkpoint.pooling)
         self.description = checkpoint.description
         self.reference: ModelReference | None = None
         self._source = source
@@ -200,6 +203,35 @@ class Elmo(TextEncoder):
         tokens = (self._tokens(row, sentence) for row, sentence in enumerate(texts))
         return self.language_model.evaluate(tokens, num_rows, show_progress_bar)
 
+    def fit_pooling(
+        self,
+        sentences: Texts,
+        *,
+        smoothing: float = SMOOTHING,
+        num_directions: int = NUM_DIRECTIONS,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool | None = None,
+    ) -> None:
+        """Fit `encode(..., pooling="weighted")` to unlabeled sentences.
+
+        Nothing is trained: words are counted, and the mean and the main directions of the sentence
+        vectors are computed, for every layer. `save_pretrained` stores them. Some thousands of
+        sentences like those that will be compared are best.
+
+        Args:
+            sentences: strings, which the model's own tokenizer splits, or lists of tokens.
+            smoothing: a; a word of share p among all words is weighted by a / (a + p).
+            num_directions: number of common directions to remove.
+            batch_size: maximum number of sentences per batch; None for no limit.
+            batch_tokens: maximum number of tokens per batch; None for a default of the device.
+            show_progress_bar: None shows a bar on a terminal or in a notebook if the work is long.
+        """
+        options = BatchOptions(batch_size, batch_tokens, show_progress_bar)
+        self.pooling = fit_weighted_pooling(
+            self, self.tokens_of(sentences), smoothing, num_directions, options
+        )
+
     def stateful(self) -> StatefulElmo:
         """Return an encoder that carries LSTM state from call to call, row by row."""
         return StatefulElmo(self)
@@ -261,12 +293,13 @@ class Elmo(TextEncoder):
             )
 
     def checkpoint(self) -> Checkpoint:
-        """Return the model as a value, with its present mixes and warm state, for converters."""
+        """Return the model as a value, with its present mixes, state and pooling."""
         return replace(
             self._checkpoint,
             tensors=self.reader.bilm.state_dict(),
             mixes=self.mixes,
             warm_state=self.start.warm,
+            pooling=self.pooling,
         )
 
     def digest(self) -> str:

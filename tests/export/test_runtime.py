@@ -149,6 +149,7 @@ def test_words_are_encoded_once_and_rare_ones_forgotten() -> None:
         ({"layers": 3}, "layer 3 does not exist"),
         ({"layers": "mix"}, "no mix is stored"),
         ({"pooling": "sum"}, "pooling='sum'"),
+        ({"pooling": "weighted"}, "other poolings need elmox.Elmo"),
         ({"batch_size": 0}, "batch_size is 0"),
     ],
 )

@@ -81,6 +81,7 @@ def test_limits_mean_the_same_everywhere(url: str, path: str) -> None:
         (b'{"input": "a", "layers": true}', 422, "invalid_value"),
         (b'{"input": "a", "layers": 1e400}', 422, "invalid_value"),
         (b'{"input": "a", "pooling": "sum"}', 422, "invalid_value"),
+        (b'{"input": "a", "pooling": "weighted"}', 422, "invalid_value"),  # the model has none
         (b'{"input": "a", "encoding_format": "hex"}', 422, "invalid_value"),
         (b'{"input": "a", "normalize_embeddings": "yes"}', 422, "invalid_value"),
         (b'{"input": "a", "model": "../../etc/passwd"}', 404, "model_not_found"),

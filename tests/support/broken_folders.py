@@ -22,7 +22,7 @@ Tensors = dict[str, Tensor]
 def native(
     folder: Path, kind: str = "bytes", extras: bool = False, checksums: bool = False
 ) -> Path:
-    """A sound model directory, perhaps with a mix and a warm state.
+    """A sound model directory, perhaps with a mix, a warm state and a pooling.
 
     Without checksums, so that a changed file reaches the checks of its content.
     """
@@ -34,6 +34,7 @@ def native(
     if extras:
         elmo.set_mix([0.0, 1.0, 2.0])
         elmo.warm_up([["the", "cat"]])
+        elmo.fit_pooling([["the", "cat"], ["a", "dog", "saw"], ["it", "rains"]])
     elmo.save_pretrained(folder / "model")
     if not checksums:
         (folder / "model/checksums.json").unlink()
@@ -53,9 +54,11 @@ def config(folder: Path, path: str, value: object) -> Path:
     return model
 
 
-def content(folder: Path, name: str, text: str | None, kind: str = "bytes") -> Path:
+def content(
+    folder: Path, name: str, text: str | None, kind: str = "bytes", extras: bool = False
+) -> Path:
     """Our directory with a file that holds something else, or is missing."""
-    model = native(folder, kind)
+    model = native(folder, kind, extras)
     (model / name).unlink()
     if text is not None:
         (model / name).write_text(text)
@@ -243,7 +246,30 @@ NATIVE = [
             ("mixes", "missing", lambda values: values.pop("default.gamma"), ("default.gamma",)),
             ("mixes", "shape", put("default.weights", torch.ones(4)), ("default", "4", "3")),
             ("mixes", "matrix", put("default.weights", torch.ones(3, 1)), ("default",)),
+            ("pooling", "missing", lambda values: values.pop("means"), ("lacks means",)),
+            ("pooling", "less", lambda values: values.pop("directions"), ("lacks directions",)),
+            ("pooling", "shape", put("means", torch.ones(3, 3)), ("means", "(3, 3)")),
+            ("pooling", "vector", put("directions", torch.ones(3)), ("directions", "(3,)")),
+            ("pooling", "nan", put("means", torch.full((3, 12), torch.nan)), ("means", "NaN")),
+            ("pooling", "zero", put("scales", torch.zeros(3)), ("scales", "above 0")),
             ("mixes", "nan", put("default.gamma", torch.tensor(torch.nan)), ("default", "NaN")),
+        )
+    ),
+    *(
+        Broken(
+            f"pooling.json: {text}",
+            partial(content, name="pooling.json", text=text, extras=True),
+            ("pooling.json", expected),
+        )
+        for text, expected in (
+            (None, "lacks"),
+            ("[]", "JSON object"),
+            ("{}", "weights None"),
+            ('{"weights": [1]}', "expected an object of numbers"),
+            *(
+                (f'{{"weights": {{"the": {weight}}}}}', "above 0 and at most 1")
+                for weight in ("0", "1.5", "NaN", "true", "null", '"1"', "1e999")
+            ),
         )
     ),
     *(

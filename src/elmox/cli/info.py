@@ -57,6 +57,7 @@ def _facts(model: str, files: ModelOptions) -> dict[str, Any]:
         "tokenizer": config.text.tokenizer,
         "softmax": checkpoint.softmax is not None,
         "warm_state": checkpoint.warm_state is not None,
+        "weighted_pooling": checkpoint.pooling is not None,
         "taggers": _taggers(model),
         "mixes": {name: [list(m.weights), m.gamma] for name, m in checkpoint.mixes.items()},
         "inference_path": kernels["inference"],

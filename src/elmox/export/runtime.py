@@ -196,7 +196,9 @@ class OnnxElmo(VectorShape):
             single string, its vector alone.
         """
         if pooling not in ("mean", "max"):
-            raise ElmoxError(f"pooling={pooling!r}: expected 'mean' or 'max'")
+            raise ElmoxError(
+                f"pooling={pooling!r}: expected 'mean' or 'max'; other poolings need elmox.Elmo"
+            )
         texts = text_list(sentences)
         pool = partial(_pooled, pooling=pooling)
         # The shape for no sentences is that for one empty sentence, without the sentence.

@@ -68,14 +68,14 @@ class BatchEncoder:
     def encode(
         self,
         sentences: Sequence[Sequence[str]],
-        finish: Callable[[Tensor, NDArray[np.int64]], list[T]],
+        finish: Callable[[Tensor, Rows], list[T]],
         keep_state: Callable[[Rows, LstmState], None] | None = None,
     ) -> list[T]:
         """Encode sentences.
 
         Args:
             sentences: tokenized sentences.
-            finish: turns a batch, (N, D) or (K, N, D), and the lengths of its sentences into a
+            finish: turns a batch, (N, D) or (K, N, D), and the indexes of its sentences into a
                 result per sentence.
             keep_state: receives the rows' state after reading. Without it the state after an empty
                 sentence has no use, so empty sentences are not read at all.
@@ -87,7 +87,7 @@ class BatchEncoder:
         results: dict[int, T] = {}
         must_read = np.ones(len(sentences), dtype=bool) if keep_state else lengths > 0
         for row in np.flatnonzero(~must_read).tolist():
-            (results[row],) = finish(self._no_tokens(), np.zeros(1, np.int64))
+            (results[row],) = finish(self._no_tokens(), np.array([row]))
 
         def into(rows: Rows, device: torch.device) -> Destination:
             num_tokens = lengths[rows]
@@ -105,7 +105,7 @@ class BatchEncoder:
                 values = out[0, :-1] if self.choice.single else out[:, :-1]
                 if can_overflow(bilm.dtype):
                     flags.append(values.isfinite().all().to(bilm.device))
-                results.update(zip(rows.tolist(), finish(values, lengths[rows]), strict=True))
+                results.update(zip(rows.tolist(), finish(values, rows), strict=True))
             if flags:  # all at once, because each check waits for the GPU
                 require_finite(torch.stack(flags).all(), "vectors", bilm.dtype)
         return [results[row] for row in range(len(sentences))]

@@ -12,7 +12,8 @@ from torch import Tensor
 from elmox.inference.layer_choice import Layers
 
 FloatArray: TypeAlias = NDArray[np.float32]
-Pooling: TypeAlias = Literal["mean", "max"]
+PlainPooling: TypeAlias = Literal["mean", "max"]
+Pooling: TypeAlias = Literal["mean", "max", "weighted"]
 V = TypeVar("V")
 
 
@@ -66,7 +67,7 @@ class Output(Generic[V]):
     """
 
     split: Callable[[Tensor, NDArray[np.int64]], list[V]]
-    pool: Callable[[V, Pooling], V]
+    pool: Callable[[V, PlainPooling], V]
     stack: Callable[[Sequence[V]], V]
 
 
@@ -83,14 +84,14 @@ def split_arrays(values: Tensor, lengths: NDArray[np.int64]) -> list[FloatArray]
     return [array[..., begin:end, :].copy() for begin, end in slices]
 
 
-def pool_tensor(vectors: Tensor, pooling: Pooling) -> Tensor:
+def pool_tensor(vectors: Tensor, pooling: PlainPooling) -> Tensor:
     """(..., T, D) -> (..., D); zeros for an empty sentence."""
     if not vectors.shape[-2]:
         return vectors.sum(-2)
     return vectors.amax(-2) if pooling == "max" else vectors.mean(-2)
 
 
-def pool_array(vectors: FloatArray, pooling: Pooling) -> FloatArray:
+def pool_array(vectors: FloatArray, pooling: PlainPooling) -> FloatArray:
     """(..., T, D) -> (..., D); zeros for an empty sentence."""
     pooled: FloatArray
     if not vectors.shape[-2]:

@@ -15,7 +15,7 @@ class StatefulElmo(TextEncoder):
     def __init__(self, elmo: TextEncoder) -> None:
         """Start with no row read; `elmo` itself stays without memory."""
         self._rows = CarriedState(elmo.start_state)
-        super().__init__(elmo.reader, elmo.mixes, elmo.start, self._rows)
+        super().__init__(elmo.reader, elmo.mixes, elmo.start, self._rows, elmo.pooling)
         self._elmo = elmo
 
     def reset(self) -> None:

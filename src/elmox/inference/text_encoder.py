@@ -1,12 +1,10 @@
 """Text to vectors with a frozen biLM: the encoding half of `elmox.Elmo`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, TypeVar, Unpack, cast, get_args, overload
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmox.config import ElmoConfig
@@ -15,7 +13,7 @@ from elmox.inference.device import resolve_device, resolve_dtype
 from elmox.inference.document import EncodedDocument, join_sentences
 from elmox.inference.encode import BatchEncoder, BatchOptions
 from elmox.inference.finite import require_range
-from elmox.inference.layer_choice import Layers, choose_layers
+from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.inference.outputs import (
     ARRAYS,
     TENSORS,
@@ -29,6 +27,7 @@ from elmox.inference.outputs import (
     TensorOptions,
 )
 from elmox.inference.runner import Reader
+from elmox.inference.sentence_vectors import Finish, Rows, lengths_of, plain, weighted
 from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.inference.vector_shape import VectorShape
 from elmox.inference.warm_state import mean_state
@@ -36,6 +35,7 @@ from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.layer_mix import Mix
 from elmox.model.state import CarriedState, LstmState
+from elmox.model.weighted_pooling import WeightedPooling
 from elmox.text.document import Sentence, split_document
 from elmox.text.inputs import Text, Texts, checked_tokens, text_list, warn_if_tokens
 from elmox.text.tokenize import get_tokenizer
@@ -61,6 +61,7 @@ class TextEncoder(VectorShape):
         config: its architecture.
         mixes: learned mixes of its layers, by name.
         start: the start state of every sentence.
+        pooling: what `pooling="weighted"` of `encode` uses, if the model has it.
     """
 
     def __init__(
@@ -69,17 +70,20 @@ class TextEncoder(VectorShape):
         mixes: dict[str, Mix],
         start: Start,
         carried: CarriedState | None = None,
+        pooling: WeightedPooling | None = None,
     ) -> None:
         """Args:
         reader: the biLM that reads words.
         mixes: learned mixes of its layers, by name.
         start: the start state of every sentence.
         carried: state from which each row continues instead, and which is updated.
+        pooling: for `pooling="weighted"`.
         """
         self.reader = reader
         self.config: ElmoConfig = reader.bilm.config
         self.mixes = mixes
         self.start = start
+        self.pooling = pooling
         self._carried = carried
         self._tokenize = get_tokenizer(self.config.text.tokenizer)
 
@@ -250,16 +254,30 @@ class TextEncoder(VectorShape):
         convert_to_numpy: bool = True,
         device: str | torch.device | None = None,
     ) -> FloatArray | Tensor:
-        """Return a vector per sentence: the mean (or max) of the vectors of its tokens.
+        """Return a vector per sentence, pooled from the vectors of its tokens.
 
-        The other arguments are those of `encode_tokens`.
+        No pooling makes a sentence encoder: for sentences that mean the same in other words, train
+        one on the frozen model (`elmox.integrations.sentence_transformers`).
+
+        Args:
+            sentences: as in `encode_tokens`.
+            layers: as in `encode_tokens`.
+            pooling: "mean" or "max" of the tokens, as features of a classifier; or "weighted", for
+                cosines: rare words count more, and what all sentences share is removed, by the
+                statistics that `fit_pooling` stored with the model. `docs/model.md` compares them.
+            normalize_embeddings: scale every vector to length 1.
+            batch_size: as in `encode_tokens`, like all that follow.
+            batch_tokens: maximum number of tokens per batch.
+            show_progress_bar: None shows a bar if the work is long.
+            convert_to_tensor: return a tensor.
+            convert_to_numpy: False does the same.
+            device: move the model there first.
 
         Returns:
             (N, D), or (N, K, D) if `layers` selects several; zeros for an empty sentence. For a
             single string, its vector alone.
         """
-        if pooling not in get_args(Pooling):
-            raise ArgumentError("{}: expected 'mean' or 'max'", Argument("pooling", pooling))
+        self.check_pooling(pooling)
         texts = text_list(sentences)
         is_single = isinstance(sentences, str)
         batches = BatchOptions(batch_size, batch_tokens, show_progress_bar)
@@ -272,6 +290,26 @@ class TextEncoder(VectorShape):
             ARRAYS, texts, layers, pooling, normalize_embeddings, batches, device
         )
         return cast(FloatArray, arrays[0]) if is_single else arrays
+
+    def check_pooling(self, pooling: Pooling) -> None:
+        """Raise an error unless this model has a pooling of that name."""
+        if pooling not in get_args(Pooling):
+            raise ArgumentError(
+                "{}: expected 'mean', 'max' or 'weighted'", Argument("pooling", pooling)
+            )
+        if pooling == "weighted" and self.pooling is None:
+            raise ArgumentError(
+                "{}: this model has no weighted pooling; fit one to unlabeled text with "
+                "elmo.fit_pooling(sentences) and keep it with elmo.save_pretrained(path)",
+                Argument("pooling", pooling),
+            )
+
+    def weighted_vectors(
+        self, sentences: list[Sequence[str]], pooling: WeightedPooling, options: BatchOptions
+    ) -> FloatArray:
+        """Return sentence vectors of all layers by a given pooling, (B, J, D)."""
+        pool = weighted(ARRAYS, sentences, pooling, self._choice("all"))
+        return ARRAYS.stack(self._encode(sentences, "all", options, None, pool))
 
     def split(self, text: str, *, wrapped: bool = False) -> list[Sentence]:
         """Split running text into sentences and tokens, with character offsets.
@@ -368,11 +406,13 @@ class TextEncoder(VectorShape):
         options: BatchOptions,
         device: str | torch.device | None,
     ) -> list[V]:
-        def finish(values: Tensor, lengths: NDArray[np.int64]) -> list[V]:
-            vectors = output.split(values, lengths)
+        sentences = self.tokens_of(texts)
+
+        def finish(values: Tensor, rows: Rows) -> list[V]:
+            vectors = output.split(values, lengths_of(sentences, rows))
             return [normalize(each) for each in vectors] if normalized else vectors
 
-        return self._encode(texts, layers, options, device, finish)
+        return self._encode(sentences, layers, options, device, finish)
 
     def _sentence_vectors(
         self,
@@ -384,30 +424,37 @@ class TextEncoder(VectorShape):
         options: BatchOptions,
         device: str | torch.device | None,
     ) -> V:
-        def finish(values: Tensor, lengths: NDArray[np.int64]) -> list[V]:
-            return [output.pool(vectors, pooling) for vectors in output.split(values, lengths)]
-
         # The shape of no sentences is that of one empty sentence, less the sentence.
-        pooled = self._encode(texts or [[]], layers, options, device, finish)
+        sentences = self.tokens_of(texts or [[]])
+        if pooling == "weighted":
+            assert self.pooling is not None
+            pool = weighted(output, sentences, self.pooling, self._choice(layers))
+            pooled = self._encode(sentences, "all", options, device, pool)
+        else:
+            pool = plain(output, sentences, pooling)
+            pooled = self._encode(sentences, layers, options, device, pool)
         stacked = output.stack(pooled)[: len(texts)]
         return normalize(stacked) if normalized else stacked
+
+    def _choice(self, layers: Layers) -> LayerChoice:
+        return choose_layers(layers, self.num_layers, self.mixes)
 
     @not_compiled
     def _encode(
         self,
-        sentences: Texts,
+        sentences: Sequence[Sequence[str]],
         layers: Layers,
         options: BatchOptions,
         device: str | torch.device | None,
-        finish: Callable[[Tensor, NDArray[np.int64]], list[T]],
+        finish: Finish[T],
     ) -> list[T]:
         if device is not None:
             self.to(device)
         carried = self._carried
         encoder = BatchEncoder(
             self.reader,
-            choose_layers(layers, self.num_layers, self.mixes),
+            self._choice(layers),
             options,
             carried.start if carried else lambda rows: self.start_state(len(rows)),
         )
-        return encoder.encode(self.tokens_of(sentences), finish, carried.keep if carried else None)
+        return encoder.encode(sentences, finish, carried.keep if carried else None)

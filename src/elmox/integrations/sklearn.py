@@ -16,13 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from operator import index
 from pathlib import Path
-from typing import Any, Self, TypeAlias, get_args
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmox.errors import Argument, ArgumentError, ElmoxError, require_at_least
+from elmox.errors import ElmoxError, require_at_least
 from elmox.inference.layer_choice import LayerChoice, Layers, choose_layers
 from elmox.inference.outputs import FloatArray, Pooling
 from elmox.inference.similarity import normalize
@@ -120,7 +120,7 @@ class ElmoVectorizer(_ElmoTransformer):
         model: anything that `Elmo.from_pretrained` loads; None for the bundled English model.
         layers: "average", "top", "all", "mix", "mix:NAME", an index or several; see `Elmo.encode`.
             Several layers are put side by side.
-        pooling: "mean" or "max" over the tokens of a sentence.
+        pooling: "mean", "max" or "weighted"; see `Elmo.encode`.
         normalize_embeddings: scale the vector of each layer to length 1.
         batch_tokens: maximum number of tokens per batch; None for a default of the device.
         device: "cpu", "cuda", ...; a GPU if there is one by default.
@@ -134,8 +134,7 @@ class ElmoVectorizer(_ElmoTransformer):
 
     def fit(self, X: Texts, y: Any = None) -> Self:
         """Check the parameters and the sentences; there is nothing to learn."""
-        if self.pooling not in get_args(Pooling):
-            raise ArgumentError("{}: expected 'mean' or 'max'", Argument("pooling", self.pooling))
+        self._shared().elmo.check_pooling(self.pooling)
         return super().fit(X, y)
 
     def transform(self, X: Texts) -> FloatArray:
@@ -148,9 +147,9 @@ class ElmoVectorizer(_ElmoTransformer):
         texts = self._rows(X)
         shared = self._shared()
         choice = self._choice(shared)
-        # The mean over tokens and the sum over layers can change places, so the layers are stored
+        # A mean over tokens and the sum over layers can change places, so the layers are stored
         # and a search over `layers` encodes a text once. A maximum or a rounded sum cannot.
-        by_layer = self.pooling == "mean" and shared.elmo.dtype not in _HALF
+        by_layer = self.pooling != "max" and shared.elmo.dtype not in _HALF
         computed: Layers = "all" if by_layer else self.layers
 
         def encode(rows: list[int]) -> FloatArray:

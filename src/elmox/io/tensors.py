@@ -36,6 +36,20 @@ def read_tensors(path: Path, *, integers: bool = False) -> dict[str, Tensor]:
     return tensors
 
 
+def checked_tensor(
+    tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], path: Path
+) -> Tensor:
+    """Return one tensor of a small file, or raise an error that names it."""
+    if name not in tensors:
+        raise ElmoxError(f"{path} lacks {name}")
+    tensor = tensors[name]
+    if tensor.shape != shape:
+        raise ElmoxError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
+    if not torch.isfinite(tensor).all():
+        raise ElmoxError(f"{path}: {name} contains NaN or infinite values")
+    return tensor
+
+
 def _check_header(path: Path) -> None:
     """Refuse a header that is longer than the file, or lists more arrays than any model has."""
     size = require_regular(path)

@@ -23,6 +23,7 @@ from elmox.model.bilm import BiLm
 from elmox.model.layer_mix import Mix
 from elmox.model.softmax import AdaptiveSoftmax, FullSoftmax, softmax_from_tensors
 from elmox.model.state import LstmState
+from elmox.model.weighted_pooling import WeightedPooling
 from elmox.text.vocab import Vocab
 from elmox.text.words import WordIndexer
 
@@ -88,6 +89,7 @@ class Checkpoint:
         words: the input vocabulary of models that read word ids.
         mixes: learned mixes, by name.
         warm_state: the stored start state (one row), if any.
+        pooling: the stored weighted pooling, if any.
         softmax: the language model's output layer, if any.
         softmax_package: the package that contains the softmax of an installed model.
     """
@@ -99,6 +101,7 @@ class Checkpoint:
     words: tuple[str, ...] | None = None
     mixes: Mapping[str, Mix] = field(default_factory=dict)
     warm_state: LstmState | None = None
+    pooling: WeightedPooling | None = None
     softmax: Softmax | StoredSoftmax | None = None
     softmax_package: str | None = None
 
@@ -106,7 +109,7 @@ class Checkpoint:
 def in_precision(checkpoint: Checkpoint, dtype: torch.dtype) -> Checkpoint:
     """Return the same model with weights, softmax and warm state rounded to another precision.
 
-    Mixes are a few numbers and stay as they are.
+    Mixes and a weighted pooling are a few numbers and stay as they are.
     """
     softmax, state = checkpoint.softmax, checkpoint.warm_state
     if softmax is not None:

@@ -184,6 +184,7 @@ def facts_table(checkpoint: Checkpoint, storage: str | None = None) -> str:
 | tokenizer | {config.text.tokenizer} |
 | softmax (predicts words) | {predicts} |
 | warm start state | {"yes" if checkpoint.warm_state else "no"} |
+| weighted pooling | {"yes" if checkpoint.pooling else "no"} |
 | mixes | {", ".join(checkpoint.mixes) or "none"} |"""
 
 

@@ -6,6 +6,8 @@ softmax.safetensors   the language model's output layer    (if any; read when it
 vocab.txt             the words that it predicts           (if any)
 state.safetensors     the warm start state                 (if any)
 mixes.safetensors     learned mixes, by name               (if any)
+pooling.safetensors   directions of sentence vectors       (if any; see `pooling_files.py`)
+pooling.json          weights of words                     (with it)
 characters.json       inventory of code points             (ELMoForManyLangs models)
 words.json            input vocabulary                     (models that read word ids)
 checksums.json        checksums of these files, compared when they are read
@@ -33,12 +35,14 @@ from elmox.io.checksums import verifying, write_checksums
 from elmox.io.files import atomic_directory, read_json, read_json_value, refuse_existing, to_json
 from elmox.io.inputs import MAX_WORDS_BYTES
 from elmox.io.quantized import packed, read_weights
-from elmox.io.tensors import read_tensors, write_tensors
+from elmox.io.tensors import checked_tensor, read_tensors, write_tensors
 from elmox.model.checkpoint import Checkpoint, Softmax, StoredSoftmax
 from elmox.model.layer_mix import Mix
 from elmox.model.state import LstmState
+from elmox.pretrained import pooling_files
 from elmox.pretrained.card import model_card
 from elmox.pretrained.many_langs import CHARACTER_MARKS
+from elmox.pretrained.pooling_files import read_pooling, write_pooling
 from elmox.text.vocab import SPECIAL_WORDS, read_vocab, vocab_file
 
 MODEL_TYPE = "elmo"
@@ -52,7 +56,10 @@ STATE_FILE = "state.safetensors"
 MIXES_FILE = "mixes.safetensors"
 CHARACTERS_FILE = "characters.json"
 WORDS_FILE = "words.json"
-_READ_AT_ONCE = (CONFIG_FILE, WEIGHTS_FILE, STATE_FILE, MIXES_FILE, CHARACTERS_FILE, WORDS_FILE)
+_READ_AT_ONCE = (
+    *(CONFIG_FILE, WEIGHTS_FILE, STATE_FILE, MIXES_FILE, CHARACTERS_FILE, WORDS_FILE),
+    *(pooling_files.TENSORS_FILE, pooling_files.WORDS_FILE),
+)
 TAGGERS_FOLDER = "taggers"  # fitted task models that read this model's layers
 EMBEDDING_FILE = "embedding.json"  # of a saved `ElmoEmbedding`, which is another kind of directory
 
@@ -110,6 +117,7 @@ def _read_directory(folder: Path, verify: bool) -> Checkpoint:
         ),
         mixes=_read_mixes(folder / MIXES_FILE, config.num_layers),
         warm_state=_read_state(folder / STATE_FILE, config.lstm),
+        pooling=read_pooling(folder, config),
         softmax=stored_softmax(folder, "softmax" in eight_bit, verify),
     )
 
@@ -150,6 +158,8 @@ def write_directory(
             write_tensors({"hidden": state.hidden, "cell": state.cell}, new / STATE_FILE)
         if checkpoint.mixes:
             write_tensors(_mix_tensors(checkpoint.mixes), new / MIXES_FILE)
+        if checkpoint.pooling is not None:
+            write_pooling(checkpoint.pooling, new)
         for name, strings in (("characters", checkpoint.characters), ("words", checkpoint.words)):
             if strings is not None:
                 text = json.dumps(strings, ensure_ascii=False)
@@ -230,8 +240,8 @@ def _read_mixes(path: Path, num_layers: int) -> dict[str, Mix]:
     names = [name.removesuffix(".weights") for name in tensors if name.endswith(".weights")]
     mixes = {}
     for name in names:
-        weights = _checked(tensors, f"{name}.weights", (num_layers,), path)
-        gamma = _checked(tensors, f"{name}.gamma", (), path)
+        weights = checked_tensor(tensors, f"{name}.weights", (num_layers,), path)
+        gamma = checked_tensor(tensors, f"{name}.gamma", (), path)
         mixes[name] = Mix(tuple(weights.tolist()), float(gamma))
     return mixes
 
@@ -242,23 +252,9 @@ def _read_state(path: Path, lstm: LstmConfig) -> LstmState | None:
     tensors = read_weights(path)
     rows = (lstm.num_layers, lstm.num_directions, 1)
     return LstmState(
-        _checked(tensors, "hidden", (*rows, lstm.projection_dim), path),
-        _checked(tensors, "cell", (*rows, lstm.cell_dim), path),
+        checked_tensor(tensors, "hidden", (*rows, lstm.projection_dim), path),
+        checked_tensor(tensors, "cell", (*rows, lstm.cell_dim), path),
     )
-
-
-def _checked(
-    tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], path: Path
-) -> Tensor:
-    """Return one tensor of a small file, or raise an error that names it."""
-    if name not in tensors:
-        raise ElmoxError(f"{path} lacks {name}")
-    tensor = tensors[name]
-    if tensor.shape != shape:
-        raise ElmoxError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {shape}")
-    if not torch.isfinite(tensor).all():
-        raise ElmoxError(f"{path}: {name} contains NaN or infinite values")
-    return tensor
 
 
 def _read_strings(path: Path, number: int | None, marks: tuple[str, ...]) -> tuple[str, ...] | None:

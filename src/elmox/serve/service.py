@@ -10,6 +10,7 @@ from starlette.requests import Request
 from elmox.elmo import Elmo
 from elmox.errors import ElmoxError, shortened
 from elmox.inference.layer_choice import choose_layers
+from elmox.inference.outputs import Pooling
 from elmox.serve.admission import Admission, check_inputs, check_tokens
 from elmox.serve.batcher import Batcher, Operation
 from elmox.serve.config import ServeConfig
@@ -126,6 +127,14 @@ def layer_key(layers: str | int | list[int], elmo: Elmo) -> LayerKey:
     except ElmoxError as error:
         raise Refusal(422, "invalid_value", str(error), param="layers") from None
     return key
+
+
+def check_pooling(pooling: Pooling, elmo: Elmo) -> None:
+    """Refuse a pooling that the model does not have."""
+    try:
+        elmo.check_pooling(pooling)
+    except ElmoxError as error:
+        raise Refusal(422, "invalid_value", str(error), param="pooling") from None
 
 
 @lru_cache(maxsize=256)

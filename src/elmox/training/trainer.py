@@ -214,6 +214,7 @@ class Trainer:
             description=f"{self.step} steps of training by elmox, from {self._start.description}",
             softmax=Softmax(self.softmax.state_dict(), self._corpus.vocab()),
             warm_state=None,  # that of `start` belongs to other weights
+            pooling=None,
         )
 
     def check_finite(self) -> None:

@@ -8,7 +8,7 @@ import { fixed } from "./vectors.js";
 const ROW = 32;
 const BAR_WIDTH = 70;
 const VALUE_WIDTH = 42;
-const LETTER = 7.4; // about the width of one, in pixels
+const LETTER = 8; // about the width of one, in pixels
 const TONES = ["tone-a", "tone-b", "mix"];
 
 // items: [{sentence, position, similarity, sense}]. `senses` are the senses in the order of their colors.

@@ -181,6 +181,7 @@ def random_control(elmo: Elmo, seed: int = RANDOM_SEED) -> Elmo:
         description="random weights",
         mixes={},
         warm_state=None,
+        pooling=None,
         softmax=None,
     )
     return Elmo(random).to(elmo.device, elmo.dtype)

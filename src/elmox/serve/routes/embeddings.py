@@ -11,7 +11,7 @@ from elmox.serve.operations import Encode
 from elmox.serve.refusals import invalid, json_response
 from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import Embeddings, EmbeddingsBody, checked
-from elmox.serve.service import Service, layer_key, usage, vector_shape
+from elmox.serve.service import Service, check_pooling, layer_key, usage, vector_shape
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "one text": {"model": "english-small", "input": "I will buy you a present."},
@@ -27,12 +27,13 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
     """Add the endpoint."""
 
     async def embeddings(request: Request) -> Response:
-        """Return a vector per text: the mean (or maximum) over the vectors of its tokens."""
+        """Return a vector per text, pooled from the vectors of its tokens."""
         body = checked(EmbeddingsBody, await read_object(request, service.limits))
         model = service.model(request, body.model)
         if body.dimensions not in (None, model.elmo.dim):
             raise invalid("dimensions", f"{model.name} has {model.elmo.dim}; nothing is cut")
         layers = layer_key(body.layers, model.elmo)
+        check_pooling(body.pooling, model.elmo)
         sentences = await service.tokenize(model.elmo, body.input)
         operation = Encode(model.elmo, layers, body.pooling, body.normalize_embeddings)
         vectors = await service.admit_and_compute(request, operation, sentences)

@@ -9,7 +9,7 @@ from elmox.serve.operations import Encode
 from elmox.serve.refusals import invalid, json_response
 from elmox.serve.routes.describe import Endpoints
 from elmox.serve.schemas import Similarities, SimilarityBody, checked
-from elmox.serve.service import Service, layer_key, usage
+from elmox.serve.service import Service, check_pooling, layer_key, usage
 
 EXAMPLES = {
     "senses": {
@@ -27,6 +27,7 @@ def add_endpoints(endpoints: Endpoints, service: Service) -> None:
         body = checked(SimilarityBody, await read_object(request, service.limits))
         model = service.model(request, body.model)
         layers = layer_key(body.layers, model.elmo)
+        check_pooling(body.pooling, model.elmo)
         if layers == "all" or isinstance(layers, tuple):
             raise invalid("layers", "expected a choice with one vector per text")
         sentences = await service.tokenize(model.elmo, [*body.a, *body.b])

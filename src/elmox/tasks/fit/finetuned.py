@@ -18,14 +18,20 @@ from elmox.tasks.data.texts import Sentence
 def trainable_copy(elmo: Elmo) -> Elmo:
     """Return a copy of the biLM with separate weights.
 
-    A softmax, mixes and a warm state are dropped: they belong to the original weights.
+    A softmax, mixes, a warm state and a pooling are dropped: they belong to the original weights.
     """
     checkpoint = elmo.checkpoint()
     tensors = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
     origin = f"{checkpoint.description}, learned further with a task"
     return Elmo(
         replace(
-            checkpoint, tensors=tensors, description=origin, softmax=None, mixes={}, warm_state=None
+            checkpoint,
+            tensors=tensors,
+            description=origin,
+            softmax=None,
+            mixes={},
+            warm_state=None,
+            pooling=None,
         )
     )
 
