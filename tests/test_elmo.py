@@ -273,7 +273,7 @@ def test_budgets_exist_for_every_device() -> None:
         ({"layers": "bottom"}, "layers='bottom': expected average"),
         ({"layers": 3}, "layers 0 to 2"),
         ({"layers": [0, -4]}, "layer -4 does not exist"),
-        ({"layers": []}, "at least one layer"),
+        ({"layers": []}, "at least one index"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_tokens": -1}, "batch_tokens is -1"),
         ({"device": "abacus"}, "abacus"),

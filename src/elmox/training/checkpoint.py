@@ -67,8 +67,8 @@ def write_checkpoint(
     with atomic_directory(folder / f"step-{progress.step:08}") as new:
         write_tensors(tensors, new / "trainer.safetensors")
         (new / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
+        write_checksums(new)  # before the progress, which contains times: no two runs have the same
         (new / "trainer.json").write_bytes(to_json(asdict(progress)))
-        write_checksums(new)
     _remove_oldest(folder)
 
 

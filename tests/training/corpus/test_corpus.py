@@ -226,7 +226,7 @@ def test_changed_description(
 def test_not_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(ElmoxError, match="elmox prepare"):
         open_corpus(tmp_path)
-    with pytest.raises(ElmoxError, match="missing does not exist: expected a corpus"):
+    with pytest.raises(ElmoxError, match="missing does not exist, expected a corpus"):
         open_corpus(tmp_path / "missing")
     (tmp_path / "corpus.json").write_text("[]")
     with pytest.raises(ElmoxError, match="JSON object"):
