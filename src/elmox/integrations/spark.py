@@ -45,7 +45,7 @@ def sentence_vectors(
     Args:
         model: a name or a path that all machines can read; None for the bundled English model.
         layers: as in `Elmo.encode`.
-        pooling: "mean" or "max" over the tokens.
+        pooling: "mean", "max" or "weighted"; see `Elmo.encode`.
         normalize_embeddings: scale every vector to length 1.
         batch_tokens: maximum number of tokens per batch.
         device: of each worker; by default a GPU if there is one.
