@@ -15,6 +15,7 @@ import asyncio
 import base64
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
@@ -94,7 +95,7 @@ class _Call(Generic[Result]):
     parse: Callable[[Any], Result]
 
 
-class _Base:
+class _Base(ABC):
     """Arguments that both clients share."""
 
     def __init__(
@@ -117,8 +118,9 @@ class _Base:
         headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
         self._open({"base_url": base_url, "headers": headers, "timeout": timeout})
 
+    @abstractmethod
     def _open(self, settings: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Create the HTTP client, blocking or asynchronous."""
 
 
 class Client(_Base):

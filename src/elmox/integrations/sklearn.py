@@ -12,6 +12,7 @@ computed belong to the process (see `shared_models`). So clones, pickles and wor
 the folds of a cross-validation do not encode a text twice.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from operator import index
@@ -49,8 +50,8 @@ def clear_cache() -> None:
 
 
 @dataclass(eq=False, repr=False)  # a constructor, from which sklearn knows the parameters
-class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
-    """Parameters and habits of both estimators."""
+class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sklearn is untyped
+    """Parameters and methods of both estimators."""
 
     model: str | Path | None = None
     _: KW_ONLY
@@ -77,8 +78,9 @@ class _ElmoTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         shared = self._shared()
         return self._choice(shared).num_chosen * shared.elmo.dim
 
+    @abstractmethod
     def _rows(self, X: Any) -> Sequence[Any]:
-        raise NotImplementedError
+        """Check the rows and return them as a sequence."""
 
     def _shared(self) -> SharedModel:
         require_at_least(0, "cache_megabytes", self.cache_megabytes)
