@@ -23,7 +23,7 @@ TOOLS = ("pytest>=8", "hypothesis>=6.100", "psutil>=6", "pyyaml>=6", "typing-ext
 TESTS = (
     "tests/io", "tests/text", "tests/model", "tests/pretrained", "tests/inference", "tests/vectors",
     "tests/cli/test_cli.py", "tests/cli/test_cli_embed.py",
-    "tests/test_elmo.py", "tests/test_embedding.py", "tests/test_typing.py",
+    "tests/test_elmo.py", "tests/test_embedding.py",
 )  # fmt: skip
 IMPORTS = """
 import importlib, pkgutil, warnings
