@@ -15,6 +15,7 @@ includes U+FEFF. Long ones are written once, in a table, and the expression refe
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from re import _constants as constants  # type: ignore[attr-defined]  # not in its stubs
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -26,6 +27,7 @@ from elmox.text.tokenize import treebank_pattern
 MAX_CODE_POINT = 0x10FFFF
 MIN_TABLE_LENGTH = 40  # shorter classes are written where they occur
 FLAGS = "gu"
+CodePoints = tuple[int, int]  # the first and the last of a range
 _SYNTAX = set("\\^$.|?*+()[]{}/")
 _ANCHORS = {
     constants.AT_BEGINNING_STRING: "^",
@@ -131,40 +133,61 @@ def _written(kind: Any, value: Any, ignore_case: bool) -> str:
     """Return the code points that a literal or a class matches, as JavaScript writes them."""
     items: Any = value if kind is constants.IN else ((constants.LITERAL, value),)
     negated = kind is constants.NOT_LITERAL or items[0][0] is constants.NEGATE
-    parts = [_item(k, v, ignore_case) for k, v in items if k is not constants.NEGATE]
-    code_points = frozenset[int]().union(*parts)
-    if len(code_points) == 1 and not negated:
-        return _escaped(next(iter(code_points)))
-    return f"[{'^' if negated else ''}{_ranges(code_points)}]"
+    ranges = _united(
+        pair for k, v in items if k is not constants.NEGATE for pair in _item(k, v, ignore_case)
+    )
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1] and not negated:
+        return _escaped(ranges[0][0])
+    inside = "".join(
+        _escaped(first) if first == last else f"{_escaped(first)}-{_escaped(last)}"
+        for first, last in ranges
+    )
+    return f"[{'^' if negated else ''}{inside}]"
 
 
-def _item(kind: Any, value: Any, ignore_case: bool) -> frozenset[int]:
+def _united(ranges: Iterable[CodePoints]) -> list[CodePoints]:
+    """Return ranges in order, those that touch or overlap as one."""
+    united: list[CodePoints] = []
+    for first, last in sorted(ranges):
+        if united and first <= united[-1][1] + 1:
+            united[-1] = united[-1][0], max(last, united[-1][1])
+        else:
+            united.append((first, last))
+    return united
+
+
+def _item(kind: Any, value: Any, ignore_case: bool) -> Iterable[CodePoints]:
     """Return the code points of one item of a class."""
     if kind is constants.CATEGORY:
         return _category(value)
     first, last = value if kind is constants.RANGE else (value, value)
-    code_points = frozenset(range(first, last + 1))
     if not ignore_case:
-        return code_points
-    return frozenset().union(*map(_any_case, code_points))
+        return [(first, last)]
+    return [pair for code_point in range(first, last + 1) for pair in _any_case(code_point)]
 
 
 @cache
-def _category(category: Any) -> frozenset[int]:
+def _category(category: Any) -> list[CodePoints]:
     r"""Return the code points of \w, \s, \d or of their opposites, by asking `re` itself."""
     name = str(category).removeprefix("CATEGORY_")
     letter = {"WORD": "w", "SPACE": "s", "DIGIT": "d"}.get(name.removeprefix("NOT_"))
     if letter is None:
         raise ElmoxError(f"a tokenizer's expression has a {category}, which has no translation")
-    matches = re.compile(rf"\{letter.upper() if name.startswith('NOT_') else letter}").match
-    return frozenset(c for c in range(MAX_CODE_POINT + 1) if matches(chr(c)))
+    letter = letter.upper() if name.startswith("NOT_") else letter
+    return [(m.start(), m.end() - 1) for m in re.finditer(rf"\{letter}+", _every_character())]
 
 
 @cache
-def _any_case(code_point: int) -> frozenset[int]:
+def _every_character() -> str:
+    """Return all characters in order, so that a position is a code point."""
+    return "".join(map(chr, range(MAX_CODE_POINT + 1)))
+
+
+@cache
+def _any_case(code_point: int) -> list[CodePoints]:
     """Return what a literal matches without regard to case; also `ſ` for `s`, for example."""
     matches = re.compile(re.escape(chr(code_point)), re.IGNORECASE).fullmatch
-    return frozenset(c for c in (*_cased(), code_point) if matches(chr(c)))
+    return [(c, c) for c in (*_cased(), code_point) if matches(chr(c))]
 
 
 @cache
@@ -172,22 +195,6 @@ def _cased() -> tuple[int, ...]:
     """Return all code points that have another case."""
     characters = map(chr, range(MAX_CODE_POINT + 1))
     return tuple(ord(c) for c in characters if c.lower() != c or c.upper() != c)
-
-
-def _ranges(code_points: frozenset[int]) -> str:
-    """Write code points as the inside of a class: `a-z\\u{e9}`."""
-    written = []
-    ordered = sorted(code_points)
-    start = 0
-    for position, code_point in enumerate(ordered):
-        following = ordered[position + 1] if position + 1 < len(ordered) else None
-        if following != code_point + 1:
-            first = ordered[start]
-            written.append(_escaped(first))
-            if code_point > first:
-                written.append(f"-{_escaped(code_point)}")
-            start = position + 1
-    return "".join(written)
 
 
 def _escaped(code_point: int) -> str:
