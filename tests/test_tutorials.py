@@ -1,5 +1,6 @@
 """The tutorials: notebooks that run, and that are those of their scripts."""
 
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ pytest.importorskip("nbclient")
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCRIPTS = sorted((DOCS / "tutorials").glob("*.py"))
 NOTEBOOKS = runpy.run_path(str(DOCS / "hooks" / "notebooks.py"))
+EPOCHS = re.compile(r"(fit\.epochs\W+)40\b")
 
 every_tutorial = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 
@@ -38,7 +40,10 @@ def test_tutorials_run(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     if (data := script.parent / "data").is_dir():
         shutil.copytree(data, tmp_path / "data")
-    NOTEBOOKS["execute"](NOTEBOOKS["notebook"](script), tmp_path)
+    notebook = NOTEBOOKS["notebook"](script)
+    for cell in notebook.cells:
+        cell.source = EPOCHS.sub(r"\g<1>3", cell.source)  # enough to see that it runs
+    NOTEBOOKS["execute"](notebook, tmp_path)
 
 
 def test_every_tutorial_is_in_the_list() -> None:
