@@ -114,6 +114,8 @@ class TrainRecipe(Section):
         steps: tokens of a row between two updates (truncated backpropagation).
         epochs: number of passes over the text.
         max_steps: maximum number of updates; None for as many as the epochs need.
+        max_hours: maximum time of training, including the time before interruptions, without the
+            last evaluation. The run ends earlier than planned, after the whole decay of `wsd`.
         accumulate: number of pieces into which a process splits its rows to save memory; the
             result does not depend on it.
         dropout: on the input of every LSTM layer and on the top output.
@@ -133,6 +135,7 @@ class TrainRecipe(Section):
     steps: PositiveInt = 20
     epochs: PositiveFloat = 10
     max_steps: int | None = None
+    max_hours: PositiveFloat | None = None
     accumulate: PositiveInt = 1
     dropout: Share = 0.1
     reset: Share = 0.0
@@ -222,6 +225,13 @@ class Recipe(Strict):
     optim: OptimRecipe = field(default_factory=OptimRecipe)
     report: ReportRecipe = field(default_factory=ReportRecipe)
 
+    def __post_init__(self) -> None:
+        if self.train.max_hours is not None and self.optim.schedule == "cosine":
+            raise ElmoxError(
+                f"train.max_hours is {self.train.max_hours:g} and optim.schedule cosine, which "
+                "must know the number of steps: choose wsd or constant, or train.max_steps"
+            )
+
     def to_toml(self) -> str:
         """Return the resolved recipe as TOML that `read_recipe` can read."""
         return to_toml(asdict(self))
@@ -236,7 +246,7 @@ class Recipe(Strict):
         mine, others = (tomllib.loads(recipe.to_toml()) for recipe in (self, other))
         ignored = {"train.accumulate"}
         if self.optim.schedule == other.optim.schedule != "cosine":
-            ignored |= {"train.epochs", "train.max_steps", "optim.decay_steps"}
+            ignored |= {"train.epochs", "train.max_steps", "train.max_hours", "optim.decay_steps"}
         changed = []
         for part in ("model", "softmax", "train", "optim"):
             keys = dict.fromkeys([*mine[part], *others[part]])
