@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -49,16 +50,13 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, list[list[
     for _ in range(arguments.repeats):
         for name, runs in times.items():
             path = folder / f"vectors{FORMATS[ReadableFormat(name).value].suffixes[0]}"
-
-            def write(path: Path = path) -> None:
-                write_vectors(path, layout, lines, arguments.tokens)
-
+            write = partial(write_vectors, path, layout, lines, arguments.tokens)
             with mock.patch("elmox.vectors.parts.add_rows", lambda checksum, rows: checksum):
                 without = timed(write)
             remove(path)
             with_checksums = timed(write)
             read(path, verify=False)
-            reading = [timed(lambda v=v, path=path: read(path, v)) for v in (True, False)]
+            reading = [timed(partial(read, path, verify)) for verify in (True, False)]
             runs.append([*reading, with_checksums, without])
             remove(path)
     return times

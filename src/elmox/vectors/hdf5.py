@@ -116,7 +116,7 @@ class Hdf5Source:
         return entry
 
     def _read_checksums(self) -> None:
-        parts = []
+        parts: list[Array] = []
         while (part := self._file.attribute(_CHECKSUMS.format(len(parts)))) is not None:
             if not isinstance(part, np.ndarray) or part.dtype != CHECKSUM_DTYPE or part.ndim != 1:
                 raise ElmoxError(f"{self._path}: its checksums are damaged: make the vectors again")

@@ -123,9 +123,10 @@ def excess(given: Problem, clips: Any, dtype: torch.dtype) -> float:
     """Return the largest error of the kernels against float64, relative to the allowed one.
 
     Allowed is twice the error of plain products in the same precision on the same problem, or that
-    error and what rounding can do at bounds: a gradient passes a value within its bound and none beyond it, so a value
-    that is rounded to the other side has another gradient. The exact gradients with bounds that are
-    a bit lower and higher differ by all such values at once.
+    error and what rounding can do at bounds: a gradient passes a value within its bound and none
+    beyond it, so a value that is rounded to the other side has another gradient. The exact
+    gradients with bounds that are a bit lower and higher differ by all such values
+    at once.
     """
     eps = torch.finfo(dtype).eps
     lower, exact, higher = (
@@ -176,14 +177,16 @@ def _scaled(name: str, index: int, factor: float) -> Callable[..., None]:
     return scaling
 
 
-FAULTS: dict[str, tuple[str, Callable[..., None], tuple[float | None, float | None]]] = {
+FAULTS: dict[str, tuple[str, Callable[..., Any], tuple[float | None, float | None]]] = {
     "gradients pass clipped outputs": (
         "clip_outputs_backward", _without_bound("clip_outputs_backward"), (None, 0.3)
     ),
     "gradients pass clipped cells": (
         "backward_step", _without_bound("backward_step"), (0.4, None)
     ),
-    "gates in another order": ("deinterleaved", lambda gates: deinterleaved(gates).flip(1), (0.4, 0.3)),
+    "gates in another order": (
+        "deinterleaved", lambda gates: deinterleaved(gates).flip(1), (0.4, 0.3)
+    ),
     "gradients of cells 6% too small": (
         "backward_step", _scaled("backward_step", 4, 0.94), (None, None)
     ),

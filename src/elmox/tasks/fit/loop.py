@@ -221,10 +221,10 @@ class _Fit:
 
     def _restore(self) -> None:
         path = self._out / PROGRESS
-        stored = _stored_job(path / "job.json")
-        epochs_before = stored["model"]["recipe"]["fit"]["epochs"]
-        stored["model"]["recipe"]["fit"]["epochs"] = self._recipe.epochs
-        if differing := _differing(stored, self._job):
+        job = _stored_job(path / "job.json")
+        epochs_before = job["model"]["recipe"]["fit"]["epochs"]
+        job["model"]["recipe"]["fit"]["epochs"] = self._recipe.epochs
+        if differing := _differing(job, self._job):
             raise ArgumentError(
                 "{} was begun with other settings or other data ({}): continue with those, or "
                 "choose another {}",
