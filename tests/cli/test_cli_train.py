@@ -19,7 +19,7 @@ from forked import (
     run_ranks,
     start,
     train_and_look_back,
-    train_on_cpu,
+    train_run,
 )
 from shell import (
     assert_one_line,
@@ -102,7 +102,7 @@ def _wait_for_step(out: Path, step: int, process: "subprocess.Popen[bytes]") -> 
 
 
 def _resume(recipe: Path, out: Path) -> None:
-    process = start(train_on_cpu, recipe, [], out, True)
+    process = start(train_run, recipe, [], out, True)
     process.join()
     assert process.exitcode == 0
 
@@ -202,7 +202,7 @@ def _finish(process: "subprocess.Popen[bytes]") -> tuple[str, str]:
 def test_two_processes_follow_one(recipe: Path, undisturbed: list[float], tmp_path: Path) -> None:
     """Same global batch, dropout on, candidates shared: 100 steps to 1e-4."""
     out = tmp_path / "run"
-    run_ranks(2, train_on_cpu, recipe, [], out)
+    run_ranks(2, train_run, recipe, [], out)
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
     assert [line["step"] for line in metrics(out) if "perplexity" in line] == [50, 100]
 
@@ -217,8 +217,8 @@ def test_every_loss_in_two_processes(recipe: Path, tmp_path: Path) -> None:
     ):
         settings = [*common, f"softmax.loss={loss}", *more]
         alone, both = tmp_path / f"{loss}-1", tmp_path / f"{loss}-2"
-        train_on_cpu(recipe, settings, alone)
-        run_ranks(2, train_on_cpu, recipe, settings, both)
+        train_run(recipe, settings, alone)
+        run_ranks(2, train_run, recipe, settings, both)
         np.testing.assert_allclose(losses(both, "loss"), losses(alone, "loss"), rtol=1e-4)
 
 
@@ -245,7 +245,7 @@ def test_resume_on_another_number_of_processes(
     _wait_for_step(out, 45, process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    run_ranks(3, train_on_cpu, recipe, [], out, True)  # 8 rows: 2, 3 and 3
+    run_ranks(3, train_run, recipe, [], out, True)  # 8 rows: 2, 3 and 3
     np.testing.assert_allclose(losses(out), undisturbed, rtol=1e-4)
 
 

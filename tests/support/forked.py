@@ -37,17 +37,20 @@ def start(function: Callable[..., None], *arguments: object) -> BaseProcess:
     return process
 
 
-def run_ranks(num: int, function: Callable[..., None], *arguments: object) -> None:
+def run_ranks(
+    num: int, function: Callable[..., None], *arguments: object, hide_gpus: bool = True
+) -> None:
     """Call a function in processes that work together, as torchrun would start them.
 
     All must end well. A restart, or an end of torchrun itself, needs the real one.
     """
     port = free_port()
+    environments = [rank_environment(rank, num, port, hide_gpus) for rank in range(num)]
     with TemporaryDirectory() as folder:
         stacks = [Path(folder, str(rank)) for rank in range(num)]
         ranks = [
-            start(_be_rank, rank, num, port, stack, function, arguments)
-            for rank, stack in enumerate(stacks)
+            start(_be_rank, environment, stack, function, arguments)
+            for environment, stack in zip(environments, stacks, strict=True)
         ]
         for process in ranks:
             process.join(timeout=LONGEST)
@@ -68,39 +71,39 @@ def free_port() -> int:
     raise RuntimeError("no free port among 100 between 20000 and 32000")
 
 
-def rank_environment(rank: int, num: int, port: int) -> dict[str, str]:
+def rank_environment(rank: int, num: int, port: int, hide_gpus: bool = True) -> dict[str, str]:
     """Environment that torchrun sets for a process."""
-    return {
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if hide_gpus else {}
+    return hidden | {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(num),
         "LOCAL_WORLD_SIZE": str(num),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "CUDA_VISIBLE_DEVICES": "",
     }
 
 
 def _be_rank(
-    rank: int,
-    num: int,
-    port: int,
+    environment: dict[str, str],
     stack: Path,
     function: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
     # Prints the stack of a process that hangs.
     faulthandler.dump_traceback_later(0.9 * LONGEST, file=stack.open("w"))
-    os.environ.update(rank_environment(rank, num, port))
+    os.environ.update(environment)
     function(*arguments)
 
 
-def train_on_cpu(recipe: Path, settings: list[str], out: Path, resume: bool = False) -> None:
+def train_run(
+    recipe: Path, settings: list[str], out: Path, resume: bool = False, device: str = "cpu"
+) -> None:
     """Train as `elmox train` does."""
     from elmox.training.loop import train
     from elmox.training.recipe import read_recipe
 
-    train(read_recipe(recipe, settings), out, resume=resume, device="cpu")
+    train(read_recipe(recipe, settings), out, resume=resume, device=device)
 
 
 def train_and_look_back(recipe: Path, settings: list[str], out: Path) -> None:
@@ -116,4 +119,4 @@ def train_and_look_back(recipe: Path, settings: list[str], out: Path) -> None:
         assert not left, "the model holds the group of processes"
 
     with patch.object(dist, "destroy_process_group", checked):
-        train_on_cpu(recipe, settings, out)
+        train_run(recipe, settings, out)

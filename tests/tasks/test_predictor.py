@@ -66,6 +66,22 @@ def test_texts_in_every_form(tagger: TaskPredictor) -> None:
     assert mapping.tokens == tuple(tokens)
 
 
+def test_a_sentence_of_thousands_of_tokens(
+    tagger: TaskPredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read in equal pieces, and the caller is told."""
+    monkeypatch.setattr("elmox.tasks.tagging.task.LONGEST_SENTENCE", 5)
+    words = ["Ada", "Lovelace", "lived", "in", "London", ",", "Paris", "is", "large", "and"]
+    short, empty = ["He", "slept"], list[str]()
+    with pytest.warns(UserWarning, match="a sentence of 10 tokens: read in pieces") as caught:
+        outputs = tagger.predict([short, words, empty])
+    assert caught[0].filename == __file__
+    alone = [output.to_dict()["tags"] for output in tagger.predict([words[:5], words[5:], short])]
+    tags = [output.to_dict()["tags"] for output in outputs]
+    assert tags == [alone[2], alone[0] + alone[1], []]
+    assert max(span["end"] for span in outputs[1].to_dict()["spans"]) > 5
+
+
 def test_running_text(tagger: TaskPredictor) -> None:
     """One output per sentence; positions are those in the whole text."""
     outputs = [output.to_dict() for output in tagger.predict_document(TEXT)]

@@ -12,6 +12,7 @@ from training_runs import tiny_recipe
 
 from elmox.errors import ElmoxError
 from elmox.training.plan import Plan, plan
+from elmox.training.recipe import read_recipe
 
 
 def test_plan(tmp_path: Path) -> None:
@@ -90,6 +91,19 @@ def test_command(recipe_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = json.loads(run_here([*arguments, "--json"], capsys)[1])
     assert values["seconds_on"]["8"] > 0
     assert values["num_steps"] == 30
+
+
+def test_measurements_of_several_processes_are_printed(
+    recipe_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = plan(read_recipe(str(recipe_file)), device="cpu", seconds=0.01)
+    both = replace(alone, num_processes=2, bandwidth=1.5e9, joint_step_seconds=2.0)
+    monkeypatch.setattr("elmox.training.plan.plan", lambda *_, **__: both)
+    out = run_here(["plan", recipe_file], capsys)[1]
+    assert "on 2, 1.5 GB/s between them (measured)" in out
+    assert "exchanged per step at 1.5 GB/s (computed)" in out
+    monkeypatch.setenv("RANK", "1")
+    assert run_here(["plan", recipe_file], capsys)[:2] == (0, "")
 
 
 @pytest.mark.parametrize("option", ["--devices", "--bandwidth", "--seconds"])

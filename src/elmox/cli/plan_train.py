@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmox.cli.options import RunOptions, SecondsOption, Settings, above_zero
-from elmox.cli.train import RecipeArgument
+from elmox.cli.train import RecipeArgument, is_first_process
 from elmox.cli.verb import verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from elmox.training.plan import Plan
+
+DEFAULT_BANDWIDTH = 25.0  # GB/s
 
 
 @verb(
@@ -27,12 +29,13 @@ def command(
         typer.Option(help="Also compute the time on N devices. May be repeated.", min=1),
     ] = None,
     bandwidth: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="GB/s between devices: 300 for NVLink, 25 for PCIe, 1.2 for 10-GbE.",
+            help="GB/s between devices: 300 for NVLink, 25 for PCIe, 1.2 for 10-GbE. By default "
+            "measured under torchrun, otherwise 25.",
             callback=above_zero,
         ),
-    ] = 25.0,
+    ] = None,
     seconds: SecondsOption = 5.0,
     *,
     run: RunOptions,
@@ -41,14 +44,21 @@ def command(
 
     Measures a few steps on this device. Evaluations and checkpoints are not included. Without a
     verb of its own: elmox plan RECIPE
+
+    To also measure the exchange and the steps of several GPUs: torchrun --nproc-per-node N -m elmox
+    plan RECIPE
     """
     from elmox.training.plan import plan
     from elmox.training.recipe import read_recipe
 
     measured = plan(read_recipe(recipe, settings or ()), device=run.device, seconds=seconds)
-    times = {n: measured.seconds_on(n, bandwidth * 1e9) for n in devices or ()}
+    if not is_first_process():
+        return
+    assumed = bandwidth or (measured.bandwidth or DEFAULT_BANDWIDTH * 1e9) / 1e9
+    numbers = {*(devices or ()), *([measured.num_processes] if measured.bandwidth else ())}
+    times = {n: measured.seconds_on(n, assumed * 1e9) for n in sorted(numbers)}
     values = {**asdict(measured), "total_seconds": measured.total_seconds, "seconds_on": times}
-    run.result(values, _rows(measured, times, bandwidth))
+    run.result(values, _rows(measured, times, assumed))
 
 
 def _rows(plan: "Plan", times: dict[int, float], bandwidth: float) -> "Iterator[str]":
@@ -68,8 +78,14 @@ def _rows(plan: "Plan", times: dict[int, float], bandwidth: float) -> "Iterator[
         f"time         {plan.tokens_per_second:,.0f} tokens/s on {plan.device}: "
         f"{duration(plan.total_seconds)}, evaluations not included"
     )
+    if plan.bandwidth is not None and plan.joint_step_seconds is not None:
+        joint = plan.num_steps * plan.joint_step_seconds
+        yield (
+            f"together     {duration(joint)} on {plan.num_processes}, {plan.bandwidth / 1e9:.3g} "
+            "GB/s between them (measured)"
+        )
     for number, seconds in times.items():
-        exchanged = f"{_size(plan.exchanged_bytes)} exchanged per step at {bandwidth:g} GB/s"
+        exchanged = f"{_size(plan.exchanged_bytes)} exchanged per step at {bandwidth:.3g} GB/s"
         yield f"on {number:<9} {duration(seconds)}, with {exchanged} (computed)"
     if times:
         yield "computed by  step / N + 2 (N - 1) / N * bytes exchanged / bandwidth"

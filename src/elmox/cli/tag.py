@@ -1,5 +1,6 @@
 """`elmox tag`: apply a fitted model to text."""
 
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -50,7 +51,8 @@ def command(
     Prints one word and its tag per line, and a blank line after each sentence. With --json, for
     JSON lines and tables, and for tasks whose predictions are more than tags, prints one JSON line
     per sentence, document, text or question. For models of documents (coref), a blank line ends a
-    document.
+    document. Taggers (pos, ner, chunk) read a sentence of over 1000 tokens in pieces, with a
+    warning.
     """
     from elmox.io.text_files import check_text
     from elmox.tasks.data.tables import is_table
@@ -69,7 +71,12 @@ def command(
         format: LineFormat = "jsonl" if json_lines else lines.line_format(text)
         inputs, as_json = _line_inputs(predictor, text, format), format == "jsonl"
     for chunk in iter(lambda: list(islice(inputs, INPUTS_AT_ONCE)), []):
-        for one, output in zip(chunk, predictor.predict_inputs(chunk), strict=True):
+        with warnings.catch_warnings(record=True) as notices:
+            warnings.simplefilter("always", UserWarning)
+            outputs = predictor.predict_inputs(chunk)
+        for notice in notices:
+            run.log(f"warning: {notice.message}")
+        for one, output in zip(chunk, outputs, strict=True):
             values = one.extra | output.to_dict()
             if run.as_json or as_json or "tags" not in values:
                 typer.echo(json_line(values))

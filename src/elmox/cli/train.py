@@ -50,10 +50,15 @@ def command(
             log=run.log,
             show_progress_bar=run.show_progress_bar,
         )
-    if os.environ.get("RANK", "0") == "0":  # the first of several processes prints
+    if is_first_process():
         _report(outcome, out, run)
     if outcome.signal is not None:
         raise typer.Exit(128 + outcome.signal)
+
+
+def is_first_process() -> bool:
+    """Return whether this is the process that prints, of several that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _report(outcome: "Outcome", out: Path, run: RunOptions) -> None:

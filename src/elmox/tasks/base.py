@@ -210,6 +210,14 @@ class Task(ABC, Generic[Example, Prediction]):
         """
         return None
 
+    def pieces(self, example: Example) -> Sequence[Example]:
+        """Return the parts of an example that are predicted independently; normally all in one."""
+        return (example,)
+
+    def joined(self, predictions: Sequence[Prediction]) -> Prediction:
+        """Return the prediction for an example from those for its several pieces."""
+        raise NotImplementedError
+
     def training_examples(
         self, examples: Sequence[Example], settings: Any, log: Log
     ) -> Sequence[Example]:

@@ -1,5 +1,6 @@
 """A fitted model in use: predictions for unlabeled text, and scores on labeled files."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,11 +189,12 @@ class TaskPredictor:
 
     def predict_examples(self, examples: Sequence[Any]) -> list[Any]:
         """Return the network's prediction for each of the task's examples; labels are not used."""
-        empty = self.task.empty_prediction()
-        if empty is None:
-            return self._predict(examples)
-        predictions = iter(self._predict([e for e in examples if self._num_words(e)]))
-        return [next(predictions) if self._num_words(e) else empty for e in examples]
+        split = [self.task.pieces(example) for example in examples]
+        if any(len(pieces) > 1 for pieces in split):
+            self._warn_of_pieces(split)
+        predictions = iter(self._predict_pieces([piece for pieces in split for piece in pieces]))
+        together = [[next(predictions) for _ in pieces] for pieces in split]
+        return [each[0] if len(each) == 1 else self.task.joined(each) for each in together]
 
     def score(self, path: str | Path) -> dict[str, float]:
         """Return the task's official scores on a file of labeled data."""
@@ -205,6 +207,23 @@ class TaskPredictor:
         if not isinstance(text, Mapping):
             text = {"text" if isinstance(text, str) else "tokens": text}
         return self.prepared(self.input_format.from_mapping(text, self.tokenize))
+
+    def _warn_of_pieces(self, split: Sequence[Sequence[Any]]) -> None:
+        cut = [sum(map(self._num_words, pieces)) for pieces in split if len(pieces) > 1]
+        number = "a sentence" if len(cut) == 1 else f"{len(cut)} sentences, the longest"
+        warnings.warn(
+            f"{number} of {max(cut):,} tokens: read in pieces that do not see each other, split "
+            "the text into sentences",
+            stacklevel=5,
+        )
+
+    def _predict_pieces(self, examples: Sequence[Any]) -> list[Any]:
+        """Return predictions for examples that may be empty."""
+        empty = self.task.empty_prediction()
+        if empty is None:
+            return self._predict(examples)
+        predictions = iter(self._predict([e for e in examples if self._num_words(e)]))
+        return [next(predictions) if self._num_words(e) else empty for e in examples]
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         """Return predictions for examples that the network can read."""

@@ -6,26 +6,28 @@ they are computed:
     step(N) = step(1) / N + 2 (N-1)/N * bytes / bandwidth
 
 The second term is a ring all-reduce of the gradients that a step exchanges: those of the whole body
-and of the softmax rows that the step touches.
+and of the softmax rows that the step touches. Under torchrun, the bandwidth and a step of all
+processes are measured too.
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from elmox.config import LstmConfig
-from elmox.inference.device import resolve_device
 from elmox.io.memory import memory_explained
-from elmox.training.corpus.corpus import open_corpus
-from elmox.training.distributed import Processes
+from elmox.training.corpus.corpus import Corpus, open_corpus
+from elmox.training.distributed import Processes, processes
 from elmox.training.recipe import Recipe, TrainRecipe
 from elmox.training.start import starting_point
 from elmox.training.trainer import Pending, Trainer
 
 BYTES = {"float32": 4, "bfloat16": 2}
 WARM_UP = 2  # steps that are not measured
+NUM_EXCHANGES = 10
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Plan:
         num_steps, tokens_per_step, num_epochs: of the whole run.
         step_seconds, tokens_per_second: measured.
         device: name of the device.
+        num_processes: number of processes that torchrun started.
+        bandwidth: measured bytes per second between neighbors of these; None for one process.
+        joint_step_seconds: measured time of a step of all of them; None for one process.
     """
 
     num_body: int
@@ -56,6 +61,9 @@ class Plan:
     step_seconds: float
     tokens_per_second: float
     device: str
+    num_processes: int = 1
+    bandwidth: float | None = None
+    joint_step_seconds: float | None = None
 
     @property
     def total_seconds(self) -> float:
@@ -77,16 +85,52 @@ class Plan:
 def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> Plan:
     """Measure some steps of a recipe and compute the rest.
 
+    All processes that torchrun started call this together, and get the same plan. The first one
+    measures what one device does, while the others wait.
+
     Args:
         recipe: the recipe.
         device: cpu or cuda; by default a GPU if there is one.
         seconds: duration of the measurement, after two steps of warming up.
     """
-    where = resolve_device(device)
     corpus = open_corpus(Path(recipe.data.dir), verify=True)
+    with processes(device) as group:
+        alone = group.agreed(lambda: _plan_alone(recipe, corpus, group.device, seconds))
+        if group.num == 1:
+            return alone
+        bandwidth = measure_bandwidth(group, alone.exchanged_bytes)
+        num_steps = max(1, int(seconds / alone.step_seconds))
+        with memory_explained():
+            trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), group)
+            joint = _step_seconds(trainer, group.device, lambda steps, _: steps >= num_steps)
+            del trainer  # before the processes part
+        joint = group.agreed(lambda: joint)
+    return replace(alone, num_processes=group.num, bandwidth=bandwidth, joint_step_seconds=joint)
+
+
+def measure_bandwidth(group: Processes, num_bytes: int) -> float:
+    """Return the bytes per second between two neighbors, in a ring all-reduce of all processes.
+
+    Args:
+        group: the processes, all of which call this.
+        num_bytes: size of what they sum up.
+    """
+    values = torch.zeros(max(1, num_bytes // 4), device=group.device)
+    for number in range(WARM_UP + NUM_EXCHANGES):
+        if number == WARM_UP:
+            _wait_for(group.device)
+            began = time.perf_counter()
+        group.sum(values)
+    _wait_for(group.device)
+    seconds = group.agreed(lambda: (time.perf_counter() - began) / NUM_EXCHANGES)
+    return 2 * (group.num - 1) / group.num * values.nbytes / seconds
+
+
+def _plan_alone(recipe: Recipe, corpus: Corpus, where: torch.device, seconds: float) -> Plan:
+    """Return the plan of a single process."""
     with memory_explained():
         trainer = Trainer(recipe, corpus, starting_point(recipe, corpus), Processes(0, 1, where))
-        step = _step_seconds(trainer, where, seconds)
+        step = _step_seconds(trainer, where, lambda _, elapsed: elapsed > seconds)
     num_body = sum(p.numel() for p in trainer.bilm.parameters())
     num_softmax = sum(p.numel() for p in trainer.softmax.parameters())
     slots = trainer.optimizer.slots.values()
@@ -108,10 +152,17 @@ def plan(recipe: Recipe, *, device: str | None = None, seconds: float = 5.0) -> 
     )
 
 
-def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> float:
+def _step_seconds(
+    trainer: Trainer, where: torch.device, is_enough: Callable[[int, float], bool]
+) -> float:
     """Return the mean duration of some consecutive steps.
 
     A single step cannot be timed: the host has finished it long before the device.
+
+    Args:
+        trainer: takes the steps.
+        where: its device.
+        is_enough: called with the number of measured steps and their seconds so far.
     """
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats(where)
@@ -126,7 +177,7 @@ def _step_seconds(trainer: Trainer, where: torch.device, seconds: float) -> floa
         if number + 1 == warm_up:
             _wait_for(where)
             began = time.perf_counter()
-        elif number >= warm_up and time.perf_counter() - began > seconds:
+        elif number >= warm_up and is_enough(number + 1 - warm_up, time.perf_counter() - began):
             break
     step.get()
     _wait_for(where)

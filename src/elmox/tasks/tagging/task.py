@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from elmox.tasks.tagging.network import ANY_SCHEME, Tagger, TaggerConfig, Tagger
 from elmox.tasks.tagging.spans import OUTSIDE, scheme_of, spans_of, tag_of
 
 MAX_LABELS = 250  # of spans: the transitions between their tags grow with the square
+LONGEST_SENTENCE = 1000  # tokens: the steps of one sentence cannot be batched
 _SPAN_TAG = re.compile("[BIULES]-.+")
 
 
@@ -83,6 +85,22 @@ class Tagging(Task[TaggedSentence, Sequence[str]]):
     def empty_prediction(self) -> list[str]:
         """Return no tags."""
         return []
+
+    def pieces(self, example: TaggedSentence) -> Sequence[TaggedSentence]:
+        """Cut a sentence that is no sentence, into the fewest equal parts of `LONGEST_SENTENCE`."""
+        num = len(example)
+        if num <= LONGEST_SENTENCE:
+            return (example,)
+        num_pieces = -(-num // LONGEST_SENTENCE)
+        bounds = [num * i // num_pieces for i in range(num_pieces + 1)]
+        return [
+            TaggedSentence(example.words[start:stop], example.tags[start:stop])
+            for start, stop in pairwise(bounds)
+        ]
+
+    def joined(self, predictions: Sequence[Sequence[str]]) -> list[str]:
+        """Return the tags of all pieces; a span does not cross from one to the next."""
+        return [tag for tags in predictions for tag in tags]
 
     def sentences(self, example: TaggedSentence) -> Sequence[Sentence]:
         """Return the sentence itself."""
