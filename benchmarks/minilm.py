@@ -22,7 +22,7 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnxruntime
@@ -96,9 +96,8 @@ def minilm(folder: Path, threads: int, batch_size: int) -> dict[str, Encode]:
     quantized = models[RUNTIMES[1]][0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        quantized.auto_model = torch.ao.quantization.quantize_dynamic(
-            quantized.auto_model, {torch.nn.Linear}, torch.qint8
-        )
+        quantize = cast(Any, torch.ao.quantization.quantize_dynamic)
+        quantized.auto_model = quantize(quantized.auto_model, {torch.nn.Linear}, torch.qint8)
     model = models[RUNTIMES[0]]
     batch = model.tokenizer(["Some words", "One"], padding=True, return_tensors="pt")
     exact, rounded = folder / "minilm.onnx", folder / "minilm-int8.onnx"
@@ -114,7 +113,7 @@ def minilm(folder: Path, threads: int, batch_size: int) -> dict[str, Encode]:
             dynamic_axes=axes,
             dynamo=False,
         )
-    quantize_dynamic(exact, rounded, weight_type=QuantType.QInt8)  # type: ignore[no-untyped-call]
+    quantize_dynamic(exact, rounded, weight_type=QuantType.QInt8)
 
     def in_torch(model: Any) -> Encode:
         return lambda sentences: model.encode(

@@ -27,6 +27,14 @@ def test_writing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_checksums(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    small = ["--megabytes", 1, "--repeats", 1, "--folder", tmp_path]
+    rows = printed_rows("vector_checksums.py", *small, "--out", tmp_path / "table.md")
+    assert [*rows] == ["hdf5", "parquet", "npy"]
+    assert all(float(row[0].removesuffix(" GB/s")) > 0 for row in rows.values())
+
+
 def test_ray(tiny: Path) -> None:
     pytest.importorskip("ray")
     pytest.importorskip("pyarrow")

@@ -37,7 +37,12 @@ def test_both_closed(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("Live in the present.\n")
     done = run_with("&- >&-", "embed", tiny, tmp_path / "text.txt", tmp_path / "out")
     assert done.returncode == 0
-    assert sorted(os.listdir(tmp_path / "out")) == ["index.npy", "meta.json", "shard-00000.npy"]
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "checksums.npy",
+        "index.npy",
+        "meta.json",
+        "shard-00000.npy",
+    ]
 
 
 def test_json_has_no_nan() -> None:

@@ -222,6 +222,37 @@ def test_a_run_may_change_its_length_before_the_decay(corpus: Corpus, tmp_path: 
         train(longer, tmp_path / "out", resume=True, device="cpu")
 
 
+def test_a_run_limited_in_time_ends_with_its_decay(corpus: Corpus, tmp_path: Path) -> None:
+    """Over an interruption too; the end, once set, is part of the checkpoints."""
+    settings: dict[str, dict[str, Any]] = {
+        "optim": {"schedule": "wsd", "decay_steps": 20},
+        "train": {"max_steps": 10**6, "max_hours": 3 / 3600},
+        "report": {"log_every": 5, "eval_every": 0, "save_every": 7},
+    }
+    recipe, out = tiny_recipe(corpus, **settings), tmp_path / "out"
+    outcome = train(recipe, out, device="cpu")
+    assert outcome.step == outcome.num_steps < 10**6
+    reports = [line for line in metrics(out) if "lr" in line]
+    stable = [line for line in reports if line["lr"] == recipe.optim.lr]
+    decay = outcome.step - stable[-1]["step"]
+    assert 19 <= decay < 19 + recipe.report.log_every
+    assert reports[-1]["lr"] == pytest.approx(recipe.optim.lr / 20)
+    assert 0.5 < reports[-1]["seconds"] < 6
+    shutil.rmtree(checkpoints(out / "checkpoints")[-1])  # as if killed in the decay
+    again = train(recipe, out, resume=True, device="cpu")
+    assert again.step == again.num_steps == outcome.step
+    assert [line for line in metrics(out) if "lr" in line][-1]["lr"] == reports[-1]["lr"]
+
+
+def test_a_time_limit_needs_a_schedule_that_can_end(corpus: Corpus) -> None:
+    settings: dict[str, dict[str, Any]] = {
+        "optim": {"schedule": "cosine"},
+        "train": {"max_hours": 1.0},
+    }
+    with pytest.raises(ElmoxError, match=r"optim\.schedule cosine.* choose wsd or constant"):
+        tiny_recipe(corpus, **settings)
+
+
 def test_resuming_never_starts_over_if_there_was_a_run(corpus: Corpus, tmp_path: Path) -> None:
     recipe = tiny_recipe(corpus, train={"max_steps": 2})
     train(recipe, tmp_path / "out", device="cpu")

@@ -295,7 +295,7 @@ def test_parquet_reads_the_row_group_it_needs(
     vectors = open_vectors(path)
     for i in ids:
         np.testing.assert_array_equal(vectors[i], make_entry(i, LAYOUT))
-    with pytest.raises(OSError):  # noqa: PT011
+    with pytest.raises(ElmoxError, match="damaged"):
         vectors[0]
 
 

@@ -56,7 +56,8 @@ def command(
     """Fit a task model on labeled data.
 
     ELMo's layers are computed once per file and cached. Only the mix and the task's own network are
-    trained, unless --finetune is given. An interrupted fit continues when it is run again.
+    trained, unless --finetune is given. An interrupted fit continues when it is run again, and a
+    finished one with a larger fit.epochs.
     """
     from elmox.tasks.fit.api import fit
 

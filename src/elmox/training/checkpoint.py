@@ -45,6 +45,7 @@ class RunProgress(Strict):
         best_perplexity: the lowest so far.
         num_worse: number of evaluations since the lowest.
         course: summary of the reported losses.
+        num_steps: number of updates of the whole run, if `train.max_hours` has set it.
     """
 
     step: int
@@ -58,6 +59,7 @@ class RunProgress(Strict):
     best_perplexity: float | None = None
     num_worse: int = 0
     course: LossCourse = field(default_factory=LossCourse)
+    num_steps: int | None = None
 
 
 def write_checkpoint(

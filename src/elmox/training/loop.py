@@ -130,6 +130,8 @@ class _Run:
     def restore(self, checkpoint: Path) -> None:
         """Continue from a checkpoint, which every process must be able to read."""
         progress, tensors = read_checkpoint(checkpoint, self._recipe, self._progress.corpus)
+        if progress.num_steps is not None:
+            self._trainer.num_steps = min(self._trainer.num_steps, progress.num_steps)
         self._trainer.restore(tensors, progress.step, progress.lr)
         self._progress = progress
         self._log(f"resuming from {checkpoint}, after {progress.step} steps")
@@ -230,12 +232,14 @@ class _Run:
         self._loss = self._progress.loss_sum / self._progress.loss_count
         self._progress = replace(self._progress, loss_sum=0.0, loss_count=0)
         done = self._trainer.step
-        epoch, epochs = (n * self._epochs_per_step for n in (done, self._trainer.num_steps))
         speed = self._report.speed(done)
+        self._limit_time()
+        epoch, epochs = (n * self._epochs_per_step for n in (done, self._report.num_steps))
         if self._metrics is not None:
             values = {
                 "epoch": epoch,
                 name: self._loss,
+                **({} if step.teacher_loss is None else {"teacher_loss": step.teacher_loss}),
                 "grad_norm": step.grad_norm,
                 "lr": step.lr,
                 "tokens_per_second": speed,
@@ -247,6 +251,23 @@ class _Run:
         self._progress = replace(self._progress, course=self._progress.course.after(self._loss))
         if self._progress.course.has_diverged:
             raise ElmoxError(self._divergence())
+
+    def _limit_time(self) -> None:
+        """Estimate how many steps fit into `train.max_hours`, and set the run's end in time."""
+        hours, decay = self._recipe.train.max_hours, self._recipe.optim.decay_steps
+        step, planned = self._trainer.step, self._trainer.num_steps
+        if hours is None or self._progress.num_steps is not None or planned - step <= decay:
+            return
+        # Over the whole run, with evaluations: a pause of one report must not end it.
+        pace = self._progress.seconds / step
+        left = 3600 * hours - self._progress.seconds
+        fitting = self._group.agreed(lambda: max(decay, int(left / pace)))
+        end = min(planned, step + fitting)
+        self._report.num_steps = end
+        if end < planned and fitting <= decay + self._recipe.report.log_every:
+            self._trainer.num_steps = end
+            self._progress = replace(self._progress, num_steps=end)
+            self._report.message(f"train.max_hours {hours:g}: ends at step {end}")
 
     def _divergence(self) -> str:
         """Return the error message, with the models that remain."""

@@ -51,12 +51,16 @@ class MetricsLog:
 
 
 class ProgressReport:
-    """Progress for people: a bar on a terminal, lines elsewhere."""
+    """Progress for people: a bar on a terminal, lines elsewhere.
+
+    Attributes:
+        num_steps: number of steps of the whole run, as far as it is known.
+    """
 
     def __init__(
         self, log: Log, bar: bool, step: int, num_steps: int, tokens_per_step: int
     ) -> None:
-        self._log, self._num_steps, self._tokens_per_step = log, num_steps, tokens_per_step
+        self._log, self.num_steps, self._tokens_per_step = log, num_steps, tokens_per_step
         self._bar = tqdm(
             total=num_steps * tokens_per_step,
             initial=step * tokens_per_step,
@@ -82,12 +86,13 @@ class ProgressReport:
 
     def line(self, step: int, epoch: float, epochs: float, speed: float, text: str) -> None:
         """Report the state of the run after `step`."""
-        left = (self._num_steps - step) * self._tokens_per_step / max(speed, 1e-9)
+        left = (self.num_steps - step) * self._tokens_per_step / max(speed, 1e-9)
         progress = f"epoch {epoch:.2f} of {epochs:.2f}, {text}"
         if self._bar.disable:
             pace = f"{speed:,.0f} tokens/s, {duration(left)} left"
-            self._log(f"step {step}/{self._num_steps}, {progress}, {pace}")
+            self._log(f"step {step}/{self.num_steps}, {progress}, {pace}")
         else:
+            self._bar.total = self.num_steps * self._tokens_per_step
             self._bar.set_postfix_str(progress)
 
     def message(self, text: str) -> None:

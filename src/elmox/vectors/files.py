@@ -39,7 +39,7 @@ class _Files(NamedTuple):
     """Functions that write and read a format."""
 
     join: Callable[[Parts, dict[str, Any], Path], None]
-    source: Callable[[Path], Source] | None = None
+    source: Callable[[Path, bool], Source] | None = None
     has_records: bool = False
     load: Callable[[], object] = bool  # an optional package, not after hours of work
 
@@ -133,17 +133,21 @@ def open_writer(
     return VectorWriter(workspace, format, layout, about, part_bytes)
 
 
-def open_vectors(path: str | os.PathLike[str]) -> "Vectors":
+def open_vectors(path: str | os.PathLike[str], *, verify: bool = True) -> "Vectors":
     """Open a file or directory of vectors for reading: `open_vectors("out.hdf5")[i]`.
 
     Args:
         path: an output of `elmox embed` in any format, or an HDF5 dump of bilm-tf or `allennlp
             elmo`.
+        verify: compare entries with their checksums when they are read.
+
+    Raises:
+        ElmoxError: if the file cannot be read or is damaged; a damaged entry, when it is read.
     """
     path = Path(path)
     source = _FILES[_detect(path)].source
     assert source is not None, "only readable formats are detected"
-    return Vectors(path, source(path))
+    return Vectors(path, source(path, verify))
 
 
 def _stored_meta(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Shapes: L+1 layers (`num_layers`), T tokens, D dimensions (`dim`). In memory an 
 
 import json
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from elmox.errors import ElmoxError
+from elmox.errors import ElmoxError, UnreadableFile
 
 Array = npt.NDArray[Any]
 DType = Literal["float32", "float16"]
@@ -23,6 +24,12 @@ DType = Literal["float32", "float16"]
 META_KEY = "elmox_vectors"
 META_VERSION = 1
 IDENTITY_KEY = "job"
+FIRST_KEY = "first_entry"  # the number of the first entry in the whole output, in a part of one
+CHECKSUM_KEY = "crc32"  # of the other metadata; where it is, every entry has a checksum too
+_KEYS = {
+    META_KEY, IDENTITY_KEY, FIRST_KEY, CHECKSUM_KEY,
+    "num_entries", "num_tokens", "num_layers", "dim", "dtype", "about",
+}  # fmt: skip
 
 
 class Source(Protocol):
@@ -95,7 +102,12 @@ class Layout:
         return [slice(a, min(a + step, num_tokens)) for a in range(0, num_tokens, step)]
 
     def meta(
-        self, num_entries: int, num_tokens: int, about: Mapping[str, Any], identity: str | None
+        self,
+        num_entries: int,
+        num_tokens: int,
+        about: Mapping[str, Any],
+        identity: str | None,
+        first_entry: int | None = None,
     ) -> dict[str, Any]:
         """Return the metadata that every format stores.
 
@@ -103,8 +115,9 @@ class Layout:
             num_entries, num_tokens: of the output.
             about: the writer's description.
             identity: digest of the job, by which a later run recognizes that it is done.
+            first_entry: the number of the first entry, if the output is a part of another.
         """
-        meta = {
+        meta: dict[str, Any] = {
             META_KEY: META_VERSION,
             "num_entries": num_entries,
             "num_tokens": num_tokens,
@@ -113,11 +126,26 @@ class Layout:
             "dtype": self.dtype,
             "about": dict(about),
         }
-        return meta if identity is None else {**meta, IDENTITY_KEY: identity}
+        if identity is not None:
+            meta[IDENTITY_KEY] = identity
+        if first_entry is not None:
+            meta[FIRST_KEY] = first_entry
+        return {**meta, CHECKSUM_KEY: _checksum(meta)}
 
 
-def read_meta(text: str | bytes, path: Path) -> tuple[dict[str, Any], Layout]:
-    """Parse the metadata that `Layout.meta` returns; `path` is for error messages."""
+def _checksum(meta: Mapping[str, Any]) -> str:
+    """Return the checksum of metadata, as eight hexadecimal digits."""
+    return f"{zlib.crc32(json.dumps(meta, sort_keys=True).encode()):08x}"
+
+
+def read_meta(text: str | bytes, path: Path, verify: bool = True) -> tuple[dict[str, Any], Layout]:
+    """Parse the metadata that `Layout.meta` returns.
+
+    Args:
+        text: the metadata as JSON.
+        path: for error messages.
+        verify: compare it with its checksum, if it has one.
+    """
     try:
         meta = json.loads(text)
         version = meta[META_KEY]
@@ -129,5 +157,13 @@ def read_meta(text: str | bytes, path: Path) -> tuple[dict[str, Any], Layout]:
     if version != META_VERSION:
         raise ElmoxError(
             f"{path}: vectors of format {version}, this elmox reads {META_VERSION}: update elmox"
+        )
+    others = {key: value for key, value in meta.items() if key != CHECKSUM_KEY}
+    if verify and (
+        meta[CHECKSUM_KEY] != _checksum(others) if CHECKSUM_KEY in meta else meta.keys() - _KEYS
+    ):
+        raise UnreadableFile(
+            f"{path}: its metadata has another checksum than when it was written: copy the vectors "
+            "again, or make them again"
         )
     return cast(dict[str, Any], meta), layout

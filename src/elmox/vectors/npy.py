@@ -2,6 +2,7 @@
 
     meta.json         the metadata, see `Layout.meta`
     index.npy         (number of entries, 3) int64: shard, first token, number of tokens
+    checksums.npy     (number of entries,) uint32, see `checksums`
     shard-00000.npy   (tokens, L+1, D), or (tokens, D) when a single layer was kept
 
 Other programs need only `numpy.load`: entry i is `shard[first : first + number]`.
@@ -12,6 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,11 @@ import numpy as np
 from elmox.errors import ElmoxError
 from elmox.io.files import write_whole
 from elmox.io.inputs import MAX_JSON_BYTES, read_whole, require_regular
-from elmox.vectors.layout import Array, read_meta
+from elmox.vectors.checksums import CHECKSUM_DTYPE, compare, require_number_of
+from elmox.vectors.layout import CHECKSUM_KEY, Array, read_meta
 from elmox.vectors.parts import Parts, npy_header, shard_name
 
-_FILE_NAMES = re.compile(r"shard-\d{5,}\.npy|index\.npy|meta\.json")
+_FILE_NAMES = re.compile(r"shard-\d{5,}\.npy|index\.npy|checksums\.npy|meta\.json")
 _OPEN_SHARDS = 8
 
 
@@ -30,6 +33,7 @@ def join(parts: Parts, meta: dict[str, Any], target: Path) -> None:
     """Complete the directory of shards with its index and description."""
     assert target == parts.shards
     write_whole(target / "index.npy", _index_chunks(parts))
+    write_whole(target / "checksums.npy", _checksum_chunks(parts))
     write_whole(target / "meta.json", iter([json.dumps(meta, indent=2).encode(), b"\n"]))
 
 
@@ -42,15 +46,28 @@ def _index_chunks(parts: Parts) -> Iterator[bytes]:
     """Yield the bytes of index.npy, part by part."""
     yield npy_header(np.dtype("<i8"), (parts.num_entries, 3))
     for index in parts.indexes():
-        yield index.tobytes()
+        yield index[:, :3].tobytes()
+
+
+def _checksum_chunks(parts: Parts) -> Iterator[bytes]:
+    """Yield the bytes of checksums.npy, part by part."""
+    yield npy_header(CHECKSUM_DTYPE, (parts.num_entries,))
+    for index in parts.indexes():
+        yield index[:, 3].astype(CHECKSUM_DTYPE).tobytes()
 
 
 class NpySource:
     """Reads a directory of npy shards; an entry is a read-only view of a memory-mapped shard."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the index; shards are opened on access."""
-        self.meta, self._layout = read_meta(read_whole(path / "meta.json", MAX_JSON_BYTES), path)
+    def __init__(self, path: Path, verify: bool = True) -> None:
+        """Open the index; shards are opened on access.
+
+        Args:
+            path: the directory.
+            verify: compare checksums, if there are any.
+        """
+        text = read_whole(path / "meta.json", MAX_JSON_BYTES)
+        self.meta, self._layout = read_meta(text, path, verify)
         self._index = _mapped(path / "index.npy", "make the vectors again")
         if self._index.shape[1:] != (3,) or self._index.dtype != np.int64:
             raise ElmoxError(
@@ -60,9 +77,19 @@ class NpySource:
         self.num_entries = len(self._index)
         self._path = path
         self._shard = lru_cache(_OPEN_SHARDS)(self._map_shard)
+        self._checksums: Array | None = None
+        if verify and CHECKSUM_KEY in self.meta:
+            self._checksums = _mapped(path / "checksums.npy", "make the vectors again")
+            require_number_of(self._checksums, self.num_entries, path)
 
     def read(self, i: int) -> Array:
         """Return entry `i`."""
+        entry = self._read(i)
+        if self._checksums is not None:
+            compare(self._path, i, entry, self._layout, self._checksums[i])
+        return entry
+
+    def _read(self, i: int) -> Array:
         shard, start, num_tokens = self._index[i].tolist()
         if num_tokens == 0:  # its shard may be empty, and an empty file cannot be mapped
             return np.empty(self._layout.shape(0), self._layout.numpy_dtype)
@@ -93,7 +120,11 @@ def _mapped(path: Path, advice: str) -> Array:
     require_regular(path)
     try:
         array = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, TypeError, EOFError, SyntaxError, ArithmeticError) as error:
+    # NumPy parses the header as Python.
+    except (
+        OSError, ValueError, TypeError, EOFError, SyntaxError, TokenError, ArithmeticError,
+        LookupError, MemoryError, RecursionError,
+    ) as error:  # fmt: skip
         raise ElmoxError(
             f"{path} cannot be read, it is damaged or not an .npy file: {advice}"
         ) from error

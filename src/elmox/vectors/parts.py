@@ -1,10 +1,10 @@
 """The parts of an unfinished output: closed ones, which are safe, and an open one.
 
 A part is a plain `.npy` file (`shards/shard-00000.npy`: the tokens of consecutive entries, see
-`layout`) and its index (`index/shard-00000.npy`: one row of shard, first token and number of tokens
-per entry). A format may also need a record per entry, a line of JSON (`records/shard-00000.jsonl`).
-The shard is renamed last, so a part is closed exactly when its shard has its final name. Other
-files that a crash leaves are ignored and written again.
+`layout`) and its index (`index/shard-00000.npy`: one row of shard, first token, number of tokens
+and checksum per entry). A format may also need a record per entry, a line of JSON
+(`records/shard-00000.jsonl`). The shard is renamed last, so a part is closed exactly when its shard
+has its final name. Other files that a crash leaves are ignored and written again.
 
 The open part is saved every 30 seconds: `open-00003.json` states what of it is safe, and the next
 run continues from there.
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from elmox.errors import ElmoxError
 from elmox.io.background import Background
 from elmox.io.files import sync_directory, write_whole, writing
+from elmox.vectors.checksums import add_rows, finished
 from elmox.vectors.layout import Array, Layout
 
 Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
@@ -44,6 +45,7 @@ PART_ENTRIES = 1 << 16  # bounds the index of a part of empty lines
 WINDOW_BYTES = 4 << 20
 SAVE_SECONDS = 30.0
 NO_RECORD = b"{}"
+_INDEX_COLUMNS = 4
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
@@ -73,10 +75,14 @@ class Entry:
     Attributes:
         shape: (L+1, T, D) or (T, D).
         num_tokens: T.
+        checksum: see `checksums`; 0 in an open part.
     """
 
-    def __init__(self, file: io.FileIO, offset: int, layout: Layout, num_tokens: int) -> None:
+    def __init__(
+        self, file: io.FileIO, offset: int, layout: Layout, num_tokens: int, checksum: int = 0
+    ) -> None:
         """Describe the `num_tokens` rows that start at byte `offset` of `file`."""
+        self.checksum = checksum
         self.shape = layout.shape(num_tokens)
         self.num_tokens = num_tokens
         self._file = file
@@ -101,6 +107,13 @@ class Entry:
     def windows(self, max_bytes: int = WINDOW_BYTES) -> list[slice]:
         """Return slices of the token axis, each small enough to hold in memory."""
         return self._layout.windows(self.num_tokens, max_bytes)
+
+    def compute_checksum(self, number: int) -> int:
+        """Return the checksum of the entry's content; `number` is that of the entry."""
+        checksum = 0
+        for window in self.windows():
+            checksum = add_rows(checksum, self._load(window.start, window.stop))
+        return finished(checksum, number, self.num_tokens, self._layout)
 
     def _split(self, key: Index) -> tuple[int, int, tuple[Any, ...]]:
         """Split an index into the first token, the end, and the index within that window."""
@@ -169,6 +182,7 @@ class Parts:
         part_bytes: int = PART_BYTES,
         *,
         with_records: bool = False,
+        first_entry: int = 0,
     ) -> None:
         """Read the index of the closed parts in `directory`, which no other process uses.
 
@@ -177,8 +191,10 @@ class Parts:
             layout: shape and dtype of the entries.
             part_bytes: a part is closed when its vectors have reached this size.
             with_records: whether every entry has a record.
+            first_entry: the number of the first entry.
         """
         self.layout = layout
+        self._first_entry = first_entry
         self.needs_records = with_records
         self.shards = directory / "shards"
         self._indexes = directory / "index"
@@ -198,7 +214,13 @@ class Parts:
             if folder is not None:
                 folder.mkdir(exist_ok=True)
         while (self.shards / shard_name(self.num_closed)).exists():
-            self._count(np.load(self._indexes / shard_name(self.num_closed)))
+            index = np.load(self._indexes / shard_name(self.num_closed))
+            if index.shape[1:] != (_INDEX_COLUMNS,):
+                raise ElmoxError(
+                    f"{directory} was begun by another version of elmox: finish it with that one, "
+                    "or delete the directory"
+                )
+            self._count(index)
         self._take_up_saved()
 
     @property
@@ -267,7 +289,7 @@ class Parts:
         self._open_next()
 
     def indexes(self) -> Iterator[Array]:
-        """Yield the index of each closed part: (number of entries, 3) integers."""
+        """Yield the index of each closed part: (number of entries, 4) integers."""
         for number in range(self.num_closed):
             yield np.load(self._indexes / shard_name(number))
 
@@ -283,9 +305,13 @@ class Parts:
         """Iterate over the entries of the closed parts; each is valid until the next one."""
         for number, index in enumerate(self.indexes()):
             with io.FileIO(self.shards / shard_name(number)) as file:
-                for start, num_tokens in index[:, 1:].tolist():
-                    offset = self._header + start * self.layout.row_bytes
-                    yield Entry(file, offset, self.layout, num_tokens)
+                yield from self._entries(file, index)
+
+    def _entries(self, file: io.FileIO, index: Array) -> Iterator[Entry]:
+        """Yield the entries of a part, each valid until the next one."""
+        for start, num_tokens, checksum in index[:, 1:].tolist():
+            offset = self._header + start * self.layout.row_bytes
+            yield Entry(file, offset, self.layout, num_tokens, checksum)
 
     def _count(self, index: Array) -> None:
         """Count one more closed part."""
@@ -305,19 +331,25 @@ class Parts:
         """Start closing the open part, if there is one, after the one before it."""
         if self._file is None:
             return
-        index = np.zeros((len(self._lengths), 3), "<i8")
+        index = np.zeros((len(self._lengths), _INDEX_COLUMNS), "<i8")
         index[:, 0] = self.num_closed
         index[:, 2] = self._lengths
         index[1:, 1] = np.cumsum(index[:-1, 2])
         files = (self._file, self._record_file)
-        self._closing.submit(partial(self._close, *files, self.num_closed, index))
+        first = self._first_entry + self.num_entries
+        self._closing.submit(partial(self._close, *files, self.num_closed, index, first))
         self._open_next()
         self._count(index)
 
     def _close(
-        self, file: io.FileIO, records: io.BufferedWriter | None, number: int, index: Array
+        self,
+        file: io.FileIO,
+        records: io.BufferedWriter | None,
+        number: int,
+        index: Array,
+        first: int,
     ) -> None:
-        """Flush a part to the disk and give it its final name."""
+        """Flush a part to the disk and give it its final name; its first entry is `first`."""
         open_path, name = Path(str(file.name)), shard_name(number)
         num_tokens = int(index[:, 2].sum())
         header = npy_header(self.layout.numpy_dtype, (num_tokens, *self.layout.row_shape))
@@ -330,6 +362,8 @@ class Parts:
                 Path(records.name).replace(self._records / record_name(number))
                 sync_directory(self._records)
             with file:
+                entries = enumerate(self._entries(file, index), first)
+                index[:, 3] = [entry.compute_checksum(i) for i, entry in entries]
                 file.seek(0)
                 file.write(header)
                 os.fsync(file.fileno())

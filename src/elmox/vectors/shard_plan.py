@@ -173,12 +173,13 @@ def _write(plan: ShardPlan, writer: VectorWriter) -> None:
     if format_of(plan.output) == "parquet":
         metas = [plan.part_meta(number) or {} for number in range(plan.num_parts)]
         counts = [sum(meta[key] for meta in metas) for key in ("num_entries", "num_tokens")]
-        writer.write_parquet(chain.from_iterable(map(read_rows, paths)), *counts)
+        rows = chain.from_iterable(read_rows(path, plan.layout) for path in paths)
+        writer.write_parquet(rows, *counts)
         return
     num_done = writer.num_done
     for path in paths:
         num_tokens = tokens_of_entries(path)
-        for i, first, num, flat in read_rows(path):
+        for i, first, num, flat, _ in read_rows(path, plan.layout):
             if i < num_done:
                 continue
             if first == 0:  # a very long entry has several rows

@@ -14,7 +14,7 @@ from elmox.vectors.chunks import blocks_of
 from elmox.vectors.files import resolved_output
 from elmox.vectors.inputs import FileInput
 from elmox.vectors.job import EmbedJob, EmbedOptions, default_part_bytes
-from elmox.vectors.parquet import FIRST_KEY, join
+from elmox.vectors.parquet import join
 from elmox.vectors.parts import Parts
 from elmox.vectors.shard_plan import ShardPlan, check_divisible
 
@@ -75,13 +75,13 @@ class ShardEmbedder:
         path, first = plan.path(number), plan.starts[number]
         # Both names are this process's own, so that two that write the same part do not meet.
         with atomic_write(path) as target, temporary_path(path, directory=True) as scratch:
-            parts = Parts(scratch, plan.layout, plan.part_bytes)
+            parts = Parts(scratch, plan.layout, plan.part_bytes, first_entry=first.line)
             self._fill(parts, number)
             parts.seal()
             meta = plan.layout.meta(
-                parts.num_entries, parts.num_tokens, plan.about, plan.identity(number)
+                parts.num_entries, parts.num_tokens, plan.about, plan.identity(number), first.line
             )
-            join(parts, {**meta, FIRST_KEY: first.line}, target)
+            join(parts, meta, target)
         return parts.num_tokens
 
     def _fill(self, parts: Parts, number: int) -> None:

@@ -241,6 +241,41 @@ def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> N
     assert metrics[0] == metrics[1]
 
 
+def test_a_fit_is_extended(tmp_path: Path) -> None:
+    """From 3 to 5 epochs, with the files of a fit of 5 epochs."""
+    changes = ["elmo.model=none", "fit.patience=9"]
+    whole = fit_names(tmp_path, recipe(*changes, "fit.epochs=5"), "whole")
+    fit_names(tmp_path, recipe(*changes, "fit.epochs=3"), "extended")
+    log_lines: list[str] = []
+    chosen = recipe(*changes, "fit.epochs=5")
+    extended = fit_names(tmp_path, chosen, "extended", log=log_lines.append)
+    assert "continuing after epoch 3" in log_lines
+    assert [run.dev for run in extended.seeds] == [run.dev for run in whole.seeds]
+    files = [sorted((tmp_path / name / "seed-0/model").iterdir()) for name in ("whole", "extended")]
+    for old, new in zip(*files, strict=True):
+        assert old.read_bytes() == new.read_bytes(), new
+    with pytest.raises(ElmoxError, match=r"has 5 finished epochs, more than fit\.epochs=4: choose"):
+        fit_names(tmp_path, recipe(*changes, "fit.epochs=4"), "extended")
+
+
+def test_an_extended_fit_that_gets_no_better(tmp_path: Path) -> None:
+    """The description of its model is that of the longer fit."""
+    one = ["elmo.model=none", "fit.lr=1e-8", "fit.patience=4"]
+    fit_names(tmp_path, recipe(*one, "fit.epochs=1"))
+    results = fit_names(tmp_path, recipe(*one, "fit.epochs=2"))
+    assert results.seeds[0].epochs == 1
+    assert read_model(Path(results.best.model)).description.recipe.fit.epochs == 2
+    assert len(rates(tmp_path / "run")) == 2
+
+
+def test_a_fit_whose_rates_depend_on_the_epochs_is_not_extended(tmp_path: Path) -> None:
+    changes = ["elmo.model=none", "fit.decay=true"]
+    fit_names(tmp_path, recipe(*changes, "fit.epochs=1"))
+    message = r"fit\.epochs=1, is 2: with fit\.decay the learning rates .* choose another out"
+    with pytest.raises(ElmoxError, match=message):
+        fit_names(tmp_path, recipe(*changes, "fit.epochs=2"))
+
+
 def test_a_fit_of_before_a_setting_was_known_goes_on(tmp_path: Path) -> None:
     chosen = recipe("elmo.model=none", "fit.epochs=1")
     fit_names(tmp_path, chosen)

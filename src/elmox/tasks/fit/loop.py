@@ -2,7 +2,8 @@
 
 AdamW on the task's weights, and on the biLM's if it is fine-tuned; the epoch with the best score on
 the dev data is kept. An epoch depends on seed and epoch number only, and everything is saved after
-each one: an interrupted fit continues with bit-identical numbers on a CPU. (A GPU sums some
+each one: an interrupted fit continues with bit-identical numbers on a CPU, and a finished one with
+more epochs, unless its learning rates depend on their number (`fit.decay`). (A GPU sums some
 gradients in any order, so that last bits may differ there.)
 """
 
@@ -69,7 +70,8 @@ def fit(
         model: with fresh weights, on the device to fit it on.
         train: the training data.
         dev: the data that selects the best epoch.
-        out: a directory for the run. An interrupted run in it is continued.
+        out: a directory for the run. An interrupted run in it is continued, also with another
+            number of epochs.
         log: called with lines of progress.
 
     Returns:
@@ -219,8 +221,10 @@ class _Fit:
 
     def _restore(self) -> None:
         path = self._out / PROGRESS
-        differing = _differing(_stored_job(path / "job.json"), self._job)
-        if differing:
+        job = _stored_job(path / "job.json")
+        epochs_before = job["model"]["recipe"]["fit"]["epochs"]
+        job["model"]["recipe"]["fit"]["epochs"] = self._recipe.epochs
+        if differing := _differing(job, self._job):
             raise ArgumentError(
                 "{} was begun with other settings or other data ({}): continue with those, or "
                 "choose another {}",
@@ -252,6 +256,35 @@ class _Fit:
                 f"delete {self._out} to fit it again"
             )
         self._log(f"continuing after epoch {self.progress.epoch}")
+        if epochs_before != self._recipe.epochs:
+            self._change_epochs(epochs_before)
+
+    def _change_epochs(self, before: int) -> None:
+        """Continue with another number of epochs, as if it had been that from the start."""
+        epoch, epochs = self.progress.epoch, self._recipe.epochs
+        if epoch and self._recipe.decay:
+            raise ArgumentError(
+                "{} was begun with fit.epochs={}, is {}: with fit.decay the learning rates of its "
+                "{} finished epochs depend on that number, choose another {}",
+                self._out,
+                before,
+                epochs,
+                epoch,
+                Argument("out"),
+            )
+        if epochs < epoch:
+            raise ArgumentError(
+                "{} has {} finished epochs, more than fit.epochs={}: choose another {}",
+                self._out,
+                epoch,
+                epochs,
+                Argument("out"),
+            )
+        if self.progress.best_epoch:
+            best = read_model(self._out / MODEL)
+            best.description = self._model.description
+            write_model(best, self._out / MODEL, force=True)
+        self._save()
 
 
 def _groups(model: TaskModel) -> list[dict[str, Any]]:
