@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from elmox.search.occurrence_index import OccurrenceIndex
     from elmox.tasks.fit.api import fit
     from elmox.tasks.predictor import TaskPredictor
+    from elmox.threads import set_threads
     from elmox.vectors.embed import embed_file, embed_sentences
     from elmox.vectors.files import open_vectors
 
@@ -50,6 +51,7 @@ _HOMES = {
     "fit": "elmox.tasks.fit.api",
     "load_sentence_transformer": "elmox.integrations.load_sentence_transformer",
     "open_vectors": "elmox.vectors.files",
+    "set_threads": "elmox.threads",
 }
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "fit",
     "load_sentence_transformer",
     "open_vectors",
+    "set_threads",
 ]
 
 

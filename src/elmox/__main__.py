@@ -3,17 +3,16 @@
 Importing the verbs takes a moment, in which Ctrl-C must not print a traceback either.
 """
 
-import os
 import sys
 
 
 def run() -> None:
     """Run the command line and exit with the right code."""
     from elmox.cli.streams import keep_messages_harmless
+    from elmox.threads import wait_passively
 
     keep_messages_harmless()
-    # Before torch is imported: threads that wait by spinning take the cores of other processes.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    wait_passively()  # before torch is imported
     try:
         from elmox.cli.main import run as run_verb
 

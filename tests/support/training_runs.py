@@ -23,7 +23,7 @@ def tiny_recipe(corpus: Corpus, **parts: dict[str, Any]) -> Recipe:
         "report": {"log_every": 1, "eval_every": 15, "eval_rows": 4, "save_every": 10},
     }
     for name, settings in parts.items():
-        values[name] = {**values[name], **settings}
+        values[name] = {**values.get(name, {}), **settings}
     return recipe_from_dict(values, "test")
 
 

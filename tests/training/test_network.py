@@ -73,7 +73,7 @@ def test_equals_the_reference(config: ElmoConfig) -> None:
     forward = _inputs(1, steps, rows)
     inputs = torch.cat([forward, forward.flip(1)])[:directions]
     state = _state(config, rows, torch.float64)
-    top, hidden, cell = network(_table(config), inputs, state, torch.arange(rows), [0, 0, 0])
+    top, hidden, cell, _ = network(_table(config), inputs, state, torch.arange(rows), [0, 0, 0])
     vectors = bilm.token_encoder(_table(config))
     tokens = vectors[forward[0].T.reshape(-1)]  # sentence after sentence
     layers, after = bilm(tokens, np.full(rows, steps), state)
@@ -98,7 +98,7 @@ def test_gradients_agree_with_finite_differences(config: ElmoConfig) -> None:
     softmax = {"weight": weight.requires_grad_(), "bias": bias.requires_grad_()}
 
     def loss() -> Tensor:
-        top, _, _ = network(_table(config), inputs, state, torch.arange(3), [11, 12, 13])
+        top, *_ = network(_table(config), inputs, state, torch.arange(3), [11, 12, 13])
         flat = top.flatten(0, 2)
         return full_cross_entropy(flat, softmax["weight"], softmax["bias"], targets.flatten())
 
@@ -132,10 +132,10 @@ def test_carried_state_equals_one_long_pass() -> None:
     inputs, rows = _inputs(2, 12, 4), torch.arange(4)
     state = _state(CONFIG, 4, torch.float64)
     keys = [0, 0, 0]
-    whole, hidden, cell = network(_table(CONFIG), inputs, state, rows, keys)
+    whole, hidden, cell, _ = network(_table(CONFIG), inputs, state, rows, keys)
     parts = []
     for window in (inputs[:, :5], inputs[:, 5:10], inputs[:, 10:]):
-        top, h, c = network(_table(CONFIG), window, state, rows, keys)
+        top, h, c, _ = network(_table(CONFIG), window, state, rows, keys)
         state = LstmState(h, c)
         parts.append(top)
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=1e-12)
@@ -148,11 +148,11 @@ def test_dropout_follows_the_global_row() -> None:
     _, network = _network(CONFIG, dropout=0.5)
     inputs, state = _inputs(2, 6, 4), _state(CONFIG, 4, torch.float64)
     rows = torch.arange(4)
-    whole, _, _ = network(_table(CONFIG), inputs, state, rows, [1, 2, 3])
+    whole, *_ = network(_table(CONFIG), inputs, state, rows, [1, 2, 3])
     for some in (rows[:1], rows[1:]):
-        part, _, _ = network(_table(CONFIG), inputs[:, :, some], state.rows(some), some, [1, 2, 3])
+        part, *_ = network(_table(CONFIG), inputs[:, :, some], state.rows(some), some, [1, 2, 3])
         torch.testing.assert_close(part, whole[:, :, some], rtol=0, atol=1e-12)
-    other, _, _ = network(_table(CONFIG), inputs, state, rows, [4, 5, 6])
+    other, *_ = network(_table(CONFIG), inputs, state, rows, [4, 5, 6])
     assert (other != whole).any()
 
 
@@ -160,10 +160,10 @@ def test_bfloat16_is_close() -> None:
     bilm = random_bilm(CONFIG, seed=1)
     inputs, state = _inputs(2, 8, 4), _state(CONFIG, 4, torch.float32)
     rows = torch.arange(4)
-    exact, _, _ = TrainingNetwork(bilm, 0.0, torch.float32)(
+    exact, *_ = TrainingNetwork(bilm, 0.0, torch.float32)(
         _table(CONFIG), inputs, state, rows, [0, 0, 0]
     )
-    low, hidden, cell = TrainingNetwork(bilm, 0.0, torch.bfloat16)(
+    low, hidden, cell, _ = TrainingNetwork(bilm, 0.0, torch.bfloat16)(
         _table(CONFIG), inputs, state, rows, [0, 0, 0]
     )
     assert low.dtype == torch.bfloat16
@@ -187,7 +187,7 @@ def test_gradients_are_the_same_to_the_last_bit_with_several_threads() -> None:
     try:
         for _ in range(20):
             bilm.zero_grad()
-            top, _, _ = network(_table(CONFIG), inputs, state, torch.arange(64), [1, 2, 3])
+            top, *_ = network(_table(CONFIG), inputs, state, torch.arange(64), [1, 2, 3])
             torch.autograd.backward(top.square().sum())
             grads = {name: p.grad for name, p in bilm.named_parameters()}
             runs.append({name: grad for name, grad in grads.items() if grad is not None})

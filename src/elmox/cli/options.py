@@ -19,6 +19,7 @@ import typer
 
 from elmox.config import BUNDLED
 from elmox.pretrained.formats import FORMATS
+from elmox.threads import set_threads
 
 if TYPE_CHECKING:
     from elmox.elmo import Elmo
@@ -207,9 +208,7 @@ class PrintOptions:
 
 def _set_threads(threads: int | None) -> int | None:
     if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
+        set_threads(threads)
     return threads
 
 

@@ -5,7 +5,7 @@
 | `lstm` | `plain` inference, `plain_rows` training, `plain_pointwise` | `cpu_packed`, `cpu_single` | `triton_layer`, `triton_rows`, `triton_step`, `triton_pointwise` | `model/lstm.py` |
 | `char_cnn` | `model/char_cnn.py` | `cpu_table` | `triton_kernels` | `model/char_cnn.py` |
 | `highway` | `model/highway.py` | `cpu_packed` | `triton_kernels` | `model/highway.py` |
-| `linear` | `torch.nn.functional.linear` | `cpu_packed`, `cpu_int8` | none | plain torch |
+| `linear` | `torch.nn.functional.linear` | `cpu_packed`, `cpu_half`, `cpu_int8` | none | plain torch |
 | `cross_entropy` | `plain` | none | `triton_loss`, `triton_kernels` | `torch.nn.functional.cross_entropy` |
 | `dropout` | `plain` | none | `triton_kernels` | `plain`, bit by bit |
 | `row_update` | `plain` | none | `triton_kernels` | `torch.optim` |

@@ -3,6 +3,9 @@
 oneDNN takes a lock of its own in every product. A process forked while another thread holds that
 lock waits for it forever. So threads enter a gate for each piece of work, and a fork closes the
 gate and waits until all threads have left.
+
+OpenMP's threads do not exist in a forked process either, and a product that wants them waits
+forever. So a forked process computes on one thread.
 """
 
 import os
@@ -10,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Condition, get_ident
+
+import torch
 
 MAX_WAIT = 60.0  # seconds; then the fork continues, as it would without a gate
 
@@ -68,6 +73,8 @@ class ForkGate:
 
     def open_in_child(self) -> None:
         """Forget the threads of the parent; the one that forked may be inside."""
+        if torch.get_num_threads() > 1:
+            torch.set_num_threads(1)
         thread = get_ident()
         depth = self._inside.get(thread, 0)
         self._reset()

@@ -57,11 +57,11 @@ class BiLm(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return next(self.parameters()).device
+        return self._first_weight().device
 
     @property
     def dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
+        return self._first_weight().dtype
 
     def forward(
         self, tokens: Tensor, lengths: NDArray[np.int64], state: LstmState
@@ -174,6 +174,9 @@ class BiLm(nn.Module):
             self.int8,
         )
 
+    def _first_weight(self) -> Tensor:
+        return cast(LstmLayer, self.lstm[0]).input_weight
+
     def _layers(self) -> list[LstmLayer]:
         return cast(list[LstmLayer], list(self.lstm))
 
@@ -183,8 +186,8 @@ class BiLm(nn.Module):
 
 def default_window_tokens(bilm: BiLm) -> int:
     """Return the number of tokens whose activations fit into a cache, or a share of a GPU."""
-    config, weights = bilm.config.lstm, bilm._layers()[0].weights()
-    if why_not_fused(weights.input_weight, weights) is None:
+    config = bilm.config.lstm
+    if bilm.device.type == "cuda" and _is_fused(bilm):
         # No gate products are stored, only inputs and outputs: some ten vectors at a time.
         budget = torch.cuda.get_device_properties(bilm.device).total_memory // 16
         per_token = 10 * config.num_directions * config.projection_dim * bilm.dtype.itemsize
@@ -192,6 +195,11 @@ def default_window_tokens(bilm: BiLm) -> int:
         budget = 2**30 if bilm.device.type == "cuda" else 2**25
         per_token = config.num_directions * 4 * config.cell_dim * bilm.dtype.itemsize
     return max(1, budget // per_token)
+
+
+def _is_fused(bilm: BiLm) -> bool:
+    weights = bilm._layers()[0].weights()
+    return why_not_fused(weights.input_weight, weights) is None
 
 
 def _windows(step_sizes: NDArray[np.int64], window_tokens: int) -> list[tuple[list[int], int, int]]:

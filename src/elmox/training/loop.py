@@ -239,6 +239,7 @@ class _Run:
             values = {
                 "epoch": epoch,
                 name: self._loss,
+                **({} if step.teacher_loss is None else {"teacher_loss": step.teacher_loss}),
                 "grad_norm": step.grad_norm,
                 "lr": step.lr,
                 "tokens_per_second": speed,

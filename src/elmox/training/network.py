@@ -8,6 +8,7 @@ Shapes: D directions, T steps, B rows, P projection, L layers, U distinct words.
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,18 +24,30 @@ from elmox.text.words import WordTable
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
+class Window(NamedTuple):
+    """The biLM's outputs of one window of text."""
+
+    top: Tensor  # (D, T, B, P) input of the softmax
+    hidden: Tensor  # (L, D, B, P) state after the window
+    cell: Tensor  # (L, D, B, C)
+    layers: tuple[Tensor, ...]  # (D, T, B, P) each, the token layer first; none unless asked for
+
+
 class TrainingNetwork(nn.Module):
     """Map distinct words, and rows of indices into them, to the input of the softmax."""
 
-    def __init__(self, bilm: BiLm, dropout: float, precision: torch.dtype) -> None:
+    def __init__(
+        self, bilm: BiLm, dropout: float, precision: torch.dtype, keep_layers: bool = False
+    ) -> None:
         super().__init__()
         self.bilm = bilm
         self._dropout = dropout
         self._precision = precision
+        self._keep_layers = keep_layers
 
     def forward(
         self, table: WordTable, inputs: Tensor, state: LstmState, rows: Tensor, keys: Sequence[int]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> Window:
         """Run the biLM over one window of T steps.
 
         Args:
@@ -43,16 +56,13 @@ class TrainingNetwork(nn.Module):
             state: LSTM state of the B rows.
             rows: (B,) their global numbers, by which dropout is drawn.
             keys: L+1 seeds, one for every layer with dropout.
-
-        Returns:
-            Input of the softmax (D, T, B, P), then hidden (L, D, B, P) and cell (L, D, B, C) state.
         """
         config: ElmoConfig = self.bilm.config
         vectors = self._encode(table)
         # Not vectors[inputs]: threads sum its gradient in any order, so that no run would be
         # bit-reproducible.
         x = F.embedding(inputs, vectors)
-        hidden, cell = [], []
+        hidden, cell, layers = [], [], [x]
         for number, (layer, key) in enumerate(zip(self.bilm.lstm, keys, strict=False)):
             assert isinstance(layer, LstmLayer)
             x = keyed_dropout(x, self._dropout, key, rows, row_dim=2)
@@ -60,8 +70,10 @@ class TrainingNetwork(nn.Module):
             x = out + x if config.lstm.skip_connections and number > 0 else out
             hidden.append(h)
             cell.append(c)
+            layers.append(x)
         top = keyed_dropout(x, self._dropout, keys[-1], rows, row_dim=2)
-        return top, torch.stack(hidden), torch.stack(cell)
+        kept = tuple(layers) if self._keep_layers else ()
+        return Window(top, torch.stack(hidden), torch.stack(cell), kept)
 
     def _encode(self, table: WordTable) -> Tensor:
         device = self.bilm.device.type

@@ -193,6 +193,22 @@ class OptimRecipe(Section):
 
 
 @dataclass(frozen=True)
+class DistillRecipe(Section):
+    """Learning from a teacher's layers as well as from words; see `training/distill.py`.
+
+    Attributes:
+        teacher: a model with as many layers, usually a larger one; empty for none.
+        weight: of the loss, which is the share of the teacher's variance that the model does not
+            explain, next to the words' loss in nats.
+    """
+
+    section: ClassVar = "distill"
+
+    teacher: str = ""
+    weight: PositiveFloat = 1.0
+
+
+@dataclass(frozen=True)
 class ReportRecipe(Section):
     """Reports, evaluations and checkpoints, which do not change what is learned.
 
@@ -223,9 +239,15 @@ class Recipe(Strict):
     softmax: SoftmaxRecipe = field(default_factory=SoftmaxRecipe)
     train: TrainRecipe = field(default_factory=TrainRecipe)
     optim: OptimRecipe = field(default_factory=OptimRecipe)
+    distill: DistillRecipe = field(default_factory=DistillRecipe)
     report: ReportRecipe = field(default_factory=ReportRecipe)
 
     def __post_init__(self) -> None:
+        if self.distill.teacher and self.train.freeze == "body":
+            raise ElmoxError(
+                "train.freeze is body and distill.teacher is set: nothing of a frozen body can "
+                "learn from a teacher; leave out one of them"
+            )
         if self.train.max_hours is not None and self.optim.schedule == "cosine":
             raise ElmoxError(
                 f"train.max_hours is {self.train.max_hours:g} and optim.schedule cosine, which "
@@ -248,7 +270,7 @@ class Recipe(Strict):
         if self.optim.schedule == other.optim.schedule != "cosine":
             ignored |= {"train.epochs", "train.max_steps", "train.max_hours", "optim.decay_steps"}
         changed = []
-        for part in ("model", "softmax", "train", "optim"):
+        for part in ("model", "softmax", "train", "optim", "distill"):
             keys = dict.fromkeys([*mine[part], *others[part]])
             changed += [f"{part}.{k}" for k in keys if mine[part].get(k) != others[part].get(k)]
         return [name for name in changed if name not in ignored]

@@ -11,6 +11,7 @@ finite is therefore checked on the device, which updates nothing after the first
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from elmox.kernels.row_update.plain import Gradient
 from elmox.model.checkpoint import Checkpoint, Softmax, build_bilm
 from elmox.model.softmax import softmax_from_tensors
 from elmox.model.state import LstmState, zero_state
+from elmox.pretrained.load import load_checkpoint
 from elmox.training.corpus.corpus import Corpus
+from elmox.training.distill import Distillation
 from elmox.training.distributed import Processes
 from elmox.training.keys import mixed_seed
 from elmox.training.network import PRECISIONS, TrainingNetwork
@@ -37,6 +40,8 @@ from elmox.training.recipe import Recipe
 from elmox.training.rows import Batch, Rows, deal_rows, pinned
 from elmox.training.start import word_table
 
+ROWS_MEASURED = 64  # for the variance of a teacher's layers
+
 
 @dataclass(frozen=True)
 class StepReport:
@@ -44,7 +49,8 @@ class StepReport:
 
     Attributes:
         step: number of updates, including this one.
-        loss: mean over positions and directions, before the update.
+        loss: of the words, mean over positions and directions, before the update.
+        teacher_loss: unexplained share of the teacher's variance; None without a teacher.
         grad_norm: global norm of the gradient, before clipping.
         lr: learning rate.
         stopping: whether a process has received a signal to stop.
@@ -55,13 +61,18 @@ class StepReport:
     grad_norm: float
     lr: float
     stopping: bool
+    teacher_loss: float | None = None
 
 
 class Pending:
     """A step that the device may not have finished yet."""
 
     def __init__(self, step: int, lr: float, num_positions: int, totals: Tensor) -> None:
-        """Start copying `totals`, (3,): summed loss, number of stop signals, gradient norm."""
+        """Start copying `totals`, (3,) or (4,).
+
+        They are the summed loss, the number of stop signals, the summed loss against the teacher if
+        there is one, and the gradient's norm.
+        """
         self._step, self._lr, self._num_positions = step, lr, num_positions
         self._totals = totals.to("cpu", non_blocking=True)
         self._copied: torch.cuda.Event | None = None
@@ -77,14 +88,15 @@ class Pending:
         """
         if self._copied is not None:
             self._copied.synchronize()
-        total, stopping, norm = self._totals.tolist()
+        total, stopping, *teacher, norm = self._totals.tolist()
         loss = total / self._num_positions
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise ElmoxError(
                 f"step {self._step}: the loss is {loss:g} and the gradient's norm {norm:g}; "
                 "nothing was updated: lower optim.lr, or raise optim.warmup"
             )
-        return StepReport(self._step, loss, norm, self._lr, stopping > 0)
+        teacher_loss = teacher[0] / self._num_positions if teacher else None
+        return StepReport(self._step, loss, norm, self._lr, stopping > 0, teacher_loss)
 
 
 class Trainer:
@@ -100,6 +112,7 @@ class Trainer:
         num_exchanged: number of values in the last step's gradients, which processes sum up.
         optimizer: the optimizer with its state.
         state: LSTM state of this process's rows.
+        distillation: the teacher, if there is one.
     """
 
     def __init__(
@@ -143,10 +156,12 @@ class Trainer:
         num_pieces = min(shape.accumulate, len(self._local_rows))
         self._pieces = np.array_split(self._local_rows, num_pieces)
         self._row_numbers = [self._to_device(rows) for rows in self._pieces]
-        network = TrainingNetwork(self.bilm, shape.dropout, PRECISIONS[shape.precision])
+        precision, teacher = PRECISIONS[shape.precision], recipe.distill.teacher
+        network = TrainingNetwork(self.bilm, shape.dropout, precision, keep_layers=bool(teacher))
         alone = processes.num == 1 or self._frozen
         self._network: nn.Module = network if alone else DistributedDataParallel(network)
         self._objective = make_objective(recipe.softmax, self.softmax, shape.seed, processes)
+        self.distillation = self._distillation(precision) if teacher else None
         self.optimizer = Optimizer(recipe.optim, self.parameters())
         self.step = 0
         self.num_exchanged = 0
@@ -158,6 +173,7 @@ class Trainer:
         return {
             **{f"model.{name}": p for name, p in self._body.items()},
             **{f"softmax.{name}": p for name, p in self.softmax.named_parameters()},
+            **{f"distill.{name}": p for name, p in self._maps().items()},
         }
 
     def batches(self) -> Iterator[list[Batch]]:
@@ -176,14 +192,18 @@ class Trainer:
             batches: this process's text in pieces, an item of `batches`.
             stop: whether this process has received a signal to stop; it reaches all processes.
         """
-        loss = self._backward(batches)
+        losses = self._backward(batches)
         gradients = {f"softmax.{n}": g for n, g in self._objective.gradients().items()}
         for name, parameter in self._body.items():
             if parameter.grad is not None:
                 gradients[f"model.{name}"] = Gradient(parameter.grad)
+        for name, parameter in self._maps().items():
+            assert parameter.grad is not None
+            gradients[f"distill.{name}"] = Gradient(self._processes.mean(parameter.grad))
         self.num_exchanged = sum(gradient.values.numel() for gradient in gradients.values())
         norm = global_norm(gradient.values for gradient in gradients.values())
-        local = torch.stack([loss, torch.full_like(loss, float(stop))]).double()
+        words, *teacher = losses
+        local = torch.stack([words, torch.full_like(words, float(stop)), *teacher]).double()
         totals = torch.cat([self._processes.sum(local), norm.double()[None]])
         self._failed.masked_fill_(totals.sum().isfinite().logical_not_(), 1.0)
         lr = learning_rate(self.recipe.optim, self.step, self.num_steps)
@@ -228,15 +248,13 @@ class Trainer:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint, with the state of all processes' rows."""
-        tensors: dict[str, Tensor] = {}
-        for name, local in (("hidden", self.state.hidden), ("cell", self.state.cell)):
-            all_rows = torch.zeros(
-                *local.shape[:2], self.recipe.train.rows, local.shape[3], device=local.device
-            )
-            all_rows[:, :, torch.from_numpy(self._local_rows)] = local.float()
-            tensors[f"state.{name}"] = self._processes.sum(all_rows)
+        tensors = self._all_rows("state", self.state)
+        if self.distillation is not None:
+            tensors |= self._all_rows("teacher_state", self.distillation.state)
         tensors |= {f"model.{name}": t for name, t in self.bilm.state_dict().items()}
         tensors |= {f"softmax.{name}": t for name, t in self.softmax.state_dict().items()}
+        if self.distillation is not None:
+            tensors |= {f"distill.{name}": p.detach() for name, p in self._maps().items()}
         for name, slots in self.optimizer.slots.items():
             tensors |= {f"optim.{name}.{slot}": tensor for slot, tensor in slots.items()}
         return tensors
@@ -260,17 +278,54 @@ class Trainer:
         for name, shape in shapes.items():
             if name not in tensors or tensors[name].shape != shape:
                 raise ElmoxError(f"the checkpoint lacks {name} of shape {tuple(shape)}")
-        rows, device = torch.from_numpy(self._local_rows), self._processes.device
-        self.state = LstmState(
-            tensors["state.hidden"][:, :, rows].to(device),
-            tensors["state.cell"][:, :, rows].to(device),
-        )
+        self.state = self._local_state("state", tensors)
+        if self.distillation is not None:
+            self.distillation.state = self._local_state("teacher_state", tensors)
+            self.distillation.maps.load_state_dict(_under("distill.", tensors))
         self.bilm.load_state_dict(_under("model.", tensors))
         self.softmax.load_state_dict(_under("softmax.", tensors))
         for name, slots in self.optimizer.slots.items():
             for slot, tensor in slots.items():
                 tensor.copy_(tensors[f"optim.{name}.{slot}"])
         self.step = step
+
+    def _all_rows(self, name: str, state: LstmState) -> dict[str, Tensor]:
+        """Return the tensors of an LSTM state, of all processes' rows."""
+        tensors = {}
+        for part, local in (("hidden", state.hidden), ("cell", state.cell)):
+            all_rows = torch.zeros(
+                *local.shape[:2], self.recipe.train.rows, local.shape[3], device=local.device
+            )
+            all_rows[:, :, torch.from_numpy(self._local_rows)] = local.float()
+            tensors[f"{name}.{part}"] = self._processes.sum(all_rows)
+        return tensors
+
+    def _local_state(self, name: str, tensors: Mapping[str, Tensor]) -> LstmState:
+        """Return the LSTM state of this process's rows from the tensors of a checkpoint."""
+        rows, device = torch.from_numpy(self._local_rows), self._processes.device
+        return LstmState(
+            tensors[f"{name}.hidden"][:, :, rows].to(device),
+            tensors[f"{name}.cell"][:, :, rows].to(device),
+        )
+
+    def _distillation(self, precision: torch.dtype) -> Distillation:
+        """Return the teacher, its variance measured on the first text of the run."""
+        source = self.recipe.distill.teacher
+        distillation = Distillation(
+            load_checkpoint(source),
+            source,
+            self.bilm.config,
+            precision=precision,
+            seed=self.recipe.train.seed,
+            device=self._processes.device,
+            num_rows=len(self._local_rows),
+        )
+        first = self.rows.read(0, np.arange(min(ROWS_MEASURED, self.recipe.train.rows)))
+        distillation.measure(first, self._to_device(first.inputs))
+        return distillation
+
+    def _maps(self) -> dict[str, nn.Parameter]:
+        return dict(self.distillation.maps.named_parameters()) if self.distillation else {}
 
     def _num_positions(self) -> int:
         """Return the number of predictions per step, over all processes and directions."""
@@ -281,10 +336,14 @@ class Trainer:
         """Copy an array to the device, from page-locked memory without waiting."""
         return torch.from_numpy(array).to(self._processes.device, non_blocking=True)
 
-    def _backward(self, batches: Sequence[Batch]) -> Tensor:
-        """Compute the gradients of this process's rows and return the sum of its losses."""
-        shape = self.recipe.train
-        for parameter in self._body.values():
+    def _backward(self, batches: Sequence[Batch]) -> list[Tensor]:
+        """Compute the gradients of this process's rows.
+
+        Returns:
+            The sum of its losses; and that against the teacher, if there is one.
+        """
+        shape, distillation = self.recipe.train, self.distillation
+        for parameter in (*self._body.values(), *self._maps().values()):
             parameter.grad = None
         targets = [self._to_device(batch.targets).flatten(1) for batch in batches]
         self._objective.begin(self.step, targets[0] if len(targets) == 1 else torch.cat(targets, 1))
@@ -295,32 +354,39 @@ class Trainer:
         sites = self.bilm.config.lstm.num_layers + 1
         keys = [mixed_seed("dropout", shape.seed, self.step, site) for site in range(sites)]
         losses: list[Tensor] = []
+        teacher_losses: list[Tensor] = []
         states: list[LstmState] = []
+        teacher_states: list[LstmState] = []
         for number, batch in enumerate(batches):
+            inputs, rows = self._to_device(batch.inputs), self._row_numbers[number]
             with self._until_last(number), torch.set_grad_enabled(not self._frozen):
-                top, hidden, cell = self._network(
-                    batch.table,
-                    self._to_device(batch.inputs),
-                    self._piece_state(number, batch),
-                    self._row_numbers[number],
-                    keys,
-                )
+                state = self._piece_state(self.state, number, batch)
+                window = self._network(batch.table, inputs, state, rows, keys)
                 with torch.enable_grad():
-                    loss = self._objective.loss(top.flatten(1, 2), targets[number])
-                    torch.autograd.backward(loss, torch.full_like(loss, scale))
+                    loss = self._objective.loss(window.top.flatten(1, 2), targets[number])
+                    total = loss
+                    if distillation is not None:
+                        state = self._piece_state(distillation.state, number, batch)
+                        teacher_loss, state = distillation.loss(
+                            window.layers, batch, inputs, rows, state
+                        )
+                        total = loss + self.recipe.distill.weight * teacher_loss
+                        teacher_losses.append(teacher_loss.detach())
+                        teacher_states.append(state)
+                    torch.autograd.backward(total, torch.full_like(total, scale))
             losses.append(loss.detach())
-            states.append(LstmState(hidden.detach(), cell.detach()))
-        self.state = states[0]
-        for state in states[1:]:
-            self.state = self.state.append(state)
-        return sum(losses[1:], start=losses[0])
+            states.append(LstmState(window.hidden.detach(), window.cell.detach()))
+        self.state = reduce(LstmState.append, states)
+        if distillation is not None:
+            distillation.state = reduce(LstmState.append, teacher_states)
+        return [sum(each[1:], start=each[0]) for each in (losses, teacher_losses) if each]
 
-    def _piece_state(self, number: int, batch: Batch) -> LstmState:
+    def _piece_state(self, state: LstmState, number: int, batch: Batch) -> LstmState:
         """Return the LSTM state of a piece's rows, zero for those that are reset."""
         start = self._pieces[number][0] - self._local_rows[0]
         rows = slice(start, start + len(self._pieces[number]))
-        hidden = self.state.hidden[:, :, rows].contiguous()  # all rows: no copy
-        cell = self.state.cell[:, :, rows].contiguous()
+        hidden = state.hidden[:, :, rows].contiguous()  # all rows: no copy
+        cell = state.cell[:, :, rows].contiguous()
         if batch.kept is None:
             return LstmState(hidden, cell)
         kept = self._to_device(batch.kept)[:, None]

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from elmox import Elmo, ElmoxError
 from elmox.config import LstmConfig
 from elmox.kernels.linear import cpu_int8 as int8_linear
+from elmox.kernels.linear import dispatch
 from elmox.kernels.linear.cpu_int8 import Int8Linear, require_int8, why_not_int8
 from elmox.kernels.lstm.cpu_packed import PackedLstm
 from elmox.kernels.lstm.dispatch import lstm_kernel
@@ -23,6 +25,14 @@ pytestmark = pytest.mark.skipif(why_not_int8() is not None, reason=str(why_not_i
 # Without VNNI, 8-bit activations overflow the 16 bits in which pairs of products are added.
 LEVELS = (127, 63) if torch.cpu._is_vnni_supported() else (63,)
 SENTENCES = [["Live", "in", "the", "present"], [], ["I", "will", "buy", "the", "the"], ["x"]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def every_product_in_int8() -> Iterator[None]:
+    """Those of these small models would run in float32."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatch, "MIN_INT8_PRODUCTS", 1)
+        yield
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,28 +10,25 @@ Shapes: N tokens in time-major order, U distinct words, D directions, B rows, P 
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmox.kernels.linear.cpu_packed import PackedLinear, rounded_rows
+from elmox.kernels.linear.cpu_half import can_halve, max_half_rows
+from elmox.kernels.linear.cpu_packed import rounded_rows
+from elmox.kernels.linear.dispatch import (
+    Linear,
+    float_linear,
+    for_rows,
+    int8_linear,
+    max_float_rows,
+)
 from elmox.kernels.lstm.cpu_single import SingleLstm
 from elmox.kernels.lstm.plain import LstmWeights
 
 MAX_TABLE_BYTES = 2**28
 MIN_TABLE_INPUT = 256  # at 512 a table makes the layers 8% faster, at 128 3% slower
-
-
-class Linear(Protocol):
-    """A product with a prepared weight."""
-
-    def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Return x W^T + bias."""
-
-    def plus(self, x: Tensor, other: Tensor) -> Tensor:
-        """Return x W^T + other."""
 
 
 def _outputs(step_sizes: Sequence[int], hidden: Tensor) -> Tensor:
@@ -45,15 +42,18 @@ class _Direction:
     """One direction of a layer, packed."""
 
     def __init__(
-        self, weights: LstmWeights, direction: int, linear: Callable[[Tensor], Linear]
+        self,
+        weights: LstmWeights,
+        direction: int,
+        linear: Callable[[Callable[[], Tensor]], Linear],
     ) -> None:
         self._num_cells = weights.bias.shape[1] // 4
         self._cell_clip, self._proj_clip = weights.cell_clip, weights.proj_clip
-        self._input = linear(self._doubled(weights.input_weight[direction]))
-        self._recurrent = linear(self._doubled(weights.recurrent_weight[direction]))
+        self._input = linear(lambda: self._doubled(weights.input_weight[direction]))
+        self._recurrent = linear(lambda: self._doubled(weights.recurrent_weight[direction]))
         self._bias = self._doubled(weights.bias[direction])
         projection = weights.projection
-        self._project = None if projection is None else linear(2 * projection[direction])
+        self._project = None if projection is None else linear(lambda: 2 * projection[direction])
 
     def products(self, inputs: Tensor, room: int) -> Tensor:
         """Return the inputs' part of the gates: (n, P_in) -> (at least room, 4C)."""
@@ -102,11 +102,16 @@ class _Direction:
         start = 0
         for size, steps in itertools.groupby(step_sizes):
             rows = rounded_rows(size)
+            recurrent = for_rows(self._recurrent, rows)
+            project = None if self._project is None else for_rows(self._project, rows)
+            active, active_memory, padded_memory = cell[:size], memory[:size], memory[:rows]
+            previous = previous[:rows]
             for _ in steps:
-                gates = self._recurrent.plus(previous[:rows], products(start, start + rows))
-                self._update_cell(gates[:size], cell[:size], memory[:size])
-                self._output(memory[:rows], out[start : start + size])
-                previous = out[start:]
+                gates = recurrent.plus(previous, products(start, start + rows))
+                self._update_cell(gates if rows == size else gates[:size], active, active_memory)
+                step = out[start : start + size]
+                self._output(project, padded_memory, step)
+                previous = step if rows == size else out[start : start + rows]
                 start += size
             hidden[:size] = previous[:size]
         cell.mul_(0.5)
@@ -120,12 +125,15 @@ class _Direction:
             cell.clamp_(-2 * self._cell_clip, 2 * self._cell_clip)
         torch.sigmoid(cell, out=memory).sub_(0.5).mul_(output_gate)
 
-    def _output(self, memory: Tensor, step: Tensor) -> None:
+    def _output(self, project: Linear | None, memory: Tensor, step: Tensor) -> None:
         """Compute the output of a step."""
-        if self._project is None:
-            torch.mul(memory[: len(step)], 2, out=step)
+        rows = step.shape[0]
+        if project is None:
+            torch.mul(memory[:rows], 2, out=step)
             return
-        projected = self._project(memory)[: len(step)]
+        projected = project(memory)
+        if projected.shape[0] != rows:
+            projected = projected[:rows]
         if self._proj_clip is None:
             step.copy_(projected)
         else:
@@ -141,19 +149,23 @@ class _Direction:
 class PackedLstm:
     """All directions of a layer, one after the other."""
 
-    def __init__(
-        self, weights: LstmWeights, linear: Callable[[Tensor], Linear] = PackedLinear
-    ) -> None:
+    def __init__(self, weights: LstmWeights, int8: bool = False) -> None:
+        """Args:
+        weights: one layer.
+        int8: compute large products in 8-bit integers.
+        """
         self._weights = weights
+        self._int8 = int8
+        linear = int8_linear if int8 else float_linear
         self._directions = [_Direction(weights, d, linear) for d in range(len(weights.bias))]
-        self._exact = linear is PackedLinear
+        self._halved = can_halve(weights.recurrent_weight)
         self._single: SingleLstm | None = None
 
     def __call__(
         self, inputs: Tensor, step_sizes: Sequence[int], hidden: Tensor, cell: Tensor
     ) -> Tensor:
         """See `LstmKernel`."""
-        if self._exact and hidden.shape[1] == 1:
+        if hidden.shape[1] == 1 and self._single_is_fastest():
             return self._run_single(inputs, hidden, cell)
         outputs = _outputs(step_sizes, hidden)
         for d, direction in enumerate(self._directions):
@@ -174,11 +186,17 @@ class PackedLstm:
             None for one sentence, short vectors, words that hardly repeat, or too many words.
         """
         num_bytes = 4 * self._weights.bias.numel() * len(vectors)
-        long = self._exact and vectors.shape[1] >= MIN_TABLE_INPUT
+        long = not self._int8 and vectors.shape[1] >= MIN_TABLE_INPUT
         repeats = 4 * len(vectors) <= 3 * num_tokens
         if num_rows == 1 or not long or not repeats or num_bytes > MAX_TABLE_BYTES:
             return None
         return WordLstm(self._directions, vectors)
+
+    def _single_is_fastest(self) -> bool:
+        """Return whether `SingleLstm` is the fastest for one row."""
+        if self._int8 and not max_float_rows(self._weights.recurrent_weight[0]):
+            return False
+        return not (self._halved and max_half_rows())
 
     def _run_single(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> Tensor:
         if self._single is None:  # it copies weights, which only single sentences need

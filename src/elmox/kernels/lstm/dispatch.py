@@ -3,7 +3,7 @@
 | work | where | path |
 |---|---|---|
 | inference | float32 on a CPU with oneDNN | packed weights, `cpu_packed.py` |
-| inference | int8 on such a CPU | packed 8-bit weights, `cpu_packed.py` |
+| inference | int8 on such a CPU | packed 8-bit weights for large products, `cpu_packed.py` |
 | inference | 16 bits on a GPU with Triton | fused kernels, `triton_layer.py` |
 | inference | elsewhere | batched products, `plain.py` |
 | training | 16 bits on a GPU with Triton | fused kernels as CUDA graphs, `triton_rows.py` |
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from elmox.kernels.availability import FORCE, forced_kernels, why_not_triton
-from elmox.kernels.linear.cpu_int8 import Int8Linear, require_int8
+from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.linear.cpu_packed import can_pack
 from elmox.kernels.lstm.cpu_packed import PackedLstm
 from elmox.kernels.lstm.plain import BatchedLstm, LstmKernel, LstmWeights
@@ -34,7 +34,7 @@ def lstm_kernel(weights: LstmWeights, int8: bool = False) -> LstmKernel:
     """
     if int8:
         require_int8(str(weights.input_weight.device))
-        return PackedLstm(weights, Int8Linear)
+        return PackedLstm(weights, int8=True)
     if can_pack(weights.input_weight):
         return PackedLstm(weights)
     if why_not_fused(weights.input_weight, weights) is None:
