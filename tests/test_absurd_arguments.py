@@ -10,6 +10,7 @@ import pytest
 
 from elmox import Elmo, ElmoxError
 from elmox.config import LstmConfig
+from elmox.tasks.fit.layers import cache_directory
 from elmox.training.distributed import num_processes, processes
 
 
@@ -51,3 +52,22 @@ def test_the_number_of_processes(value: str, monkeypatch: pytest.MonkeyPatch) ->
             attempt()
     monkeypatch.setenv("WORLD_SIZE", "3")
     assert num_processes() == 3
+
+
+def test_no_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No HOME, and no entry of the user in passwd, as in containers."""
+
+    def no_entry(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CACHE_HOME", "ELMOX_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    with pytest.raises(ElmoxError, match="no home directory for the cache: set ELMOX_CACHE"):
+        cache_directory()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "~/hub")  # as it is at import
+    with pytest.raises(ElmoxError, match=r"not a local path, .*: set HF_HOME"):
+        Elmo.from_pretrained("owner/name")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "elmox"
+    assert Elmo.from_pretrained().dim > 0  # needs no cache

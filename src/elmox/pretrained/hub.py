@@ -48,6 +48,11 @@ def download(hub_id: str, revision: str | None = None, token: Token = None) -> P
         raise ElmoxError(
             f"{hub_id} is not a local path, and the hub download failed: {reason}"
         ) from error
+    except RuntimeError as error:  # of pathlib, which has no other class for it
+        raise ElmoxError(
+            f"{hub_id} is not a local path, and the hub download failed ({error}): set HF_HOME to "
+            "a directory for its cache"
+        ) from error
     return Path(folder)
 
 

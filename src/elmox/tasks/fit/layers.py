@@ -27,11 +27,16 @@ def cache_directory() -> Path:
     """Return the directory of cached layers: `ELMOX_CACHE`, otherwise the user's cache."""
     if directory := os.environ.get("ELMOX_CACHE"):
         return Path(directory)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return base / "elmox"
+    on_windows = sys.platform == "win32"
+    if base := os.environ.get("LOCALAPPDATA" if on_windows else "XDG_CACHE_HOME"):
+        return Path(base, "elmox")
+    try:
+        home = Path.home()
+    except RuntimeError as error:  # no HOME, and a user without an entry, as in containers
+        raise ElmoxError(
+            "there is no home directory for the cache: set ELMOX_CACHE to a directory"
+        ) from error
+    return home / ("AppData/Local" if on_windows else ".cache") / "elmox"
 
 
 def layers_path(elmo: Elmo, sentences: Sequence[Sentence], cache: Path) -> Path:
