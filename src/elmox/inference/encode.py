@@ -39,10 +39,12 @@ class BatchOptions:
     batch_size: int | None = None
     batch_tokens: int | None = None
     show_progress_bar: bool | None = False
+    num_workers: int = 0
 
     def __post_init__(self) -> None:
         require_at_least(1, "batch_size", self.batch_size)
         require_at_least(1, "batch_tokens", self.batch_tokens)
+        require_at_least(0, "num_workers", self.num_workers)
 
     def token_budget(self, device: torch.device) -> int:
         """Return the maximum number of tokens per batch on this device."""

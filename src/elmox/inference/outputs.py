@@ -26,6 +26,7 @@ class EncodeOptions(TypedDict, total=False):
     batch_tokens: int | None
     show_progress_bar: bool | None
     device: str | torch.device | None
+    num_workers: int
 
 
 class ArrayOptions(EncodeOptions, total=False):

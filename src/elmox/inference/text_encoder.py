@@ -31,6 +31,7 @@ from elmox.inference.sentence_vectors import Finish, Rows, lengths_of, plain, we
 from elmox.inference.similarity import Vectors, normalize, similarity
 from elmox.inference.vector_shape import VectorShape
 from elmox.inference.warm_state import mean_state
+from elmox.inference.workers import encode_in_workers
 from elmox.kernels.linear.cpu_int8 import require_int8
 from elmox.kernels.torch_modes import not_compiled
 from elmox.model.layer_mix import Mix
@@ -191,6 +192,7 @@ class TextEncoder(VectorShape):
         convert_to_tensor: bool = False,
         convert_to_numpy: bool = True,
         device: str | torch.device | None = None,
+        num_workers: int = 0,
     ) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
         """Return a vector per token.
 
@@ -206,6 +208,8 @@ class TextEncoder(VectorShape):
             convert_to_tensor: return tensors on the model's device instead of float32 arrays.
             convert_to_numpy: False does the same.
             device: move the model there first.
+            num_workers: processes that encode on one CPU thread each, forked for this call; 0
+                encodes in this process, on torch's threads.
 
         Returns:
             For each sentence, in the order given, an array (T, D), or (K, T, D) if `layers` selects
@@ -215,7 +219,7 @@ class TextEncoder(VectorShape):
         is_single = isinstance(sentences, str)
         if not is_single:
             warn_if_tokens(texts)
-        batches = BatchOptions(batch_size, batch_tokens, show_progress_bar)
+        batches = BatchOptions(batch_size, batch_tokens, show_progress_bar, num_workers)
         if convert_to_tensor or not convert_to_numpy:
             tensors = self._token_vectors(
                 TENSORS, texts, layers, normalize_embeddings, batches, device
@@ -253,6 +257,7 @@ class TextEncoder(VectorShape):
         convert_to_tensor: bool = False,
         convert_to_numpy: bool = True,
         device: str | torch.device | None = None,
+        num_workers: int = 0,
     ) -> FloatArray | Tensor:
         """Return a vector per sentence, pooled from the vectors of its tokens.
 
@@ -272,6 +277,7 @@ class TextEncoder(VectorShape):
             convert_to_tensor: return a tensor.
             convert_to_numpy: False does the same.
             device: move the model there first.
+            num_workers: processes that encode, for machines with many cores.
 
         Returns:
             (N, D), or (N, K, D) if `layers` selects several; zeros for an empty sentence. For a
@@ -280,7 +286,7 @@ class TextEncoder(VectorShape):
         self.check_pooling(pooling)
         texts = text_list(sentences)
         is_single = isinstance(sentences, str)
-        batches = BatchOptions(batch_size, batch_tokens, show_progress_bar)
+        batches = BatchOptions(batch_size, batch_tokens, show_progress_bar, num_workers)
         if convert_to_tensor or not convert_to_numpy:
             tensors = self._sentence_vectors(
                 TENSORS, texts, layers, pooling, normalize_embeddings, batches, device
@@ -457,4 +463,11 @@ class TextEncoder(VectorShape):
             options,
             carried.start if carried else lambda rows: self.start_state(len(rows)),
         )
-        return encoder.encode(sentences, finish, carried.keep if carried else None)
+        if not options.num_workers:
+            return encoder.encode(sentences, finish, carried.keep if carried else None)
+        if carried:
+            raise ArgumentError(
+                "{}: state cannot be carried from process to process; expected 0",
+                Argument("num_workers", options.num_workers),
+            )
+        return encode_in_workers(encoder, sentences, finish)

@@ -11,7 +11,7 @@ from elmox.kernels.linear import dispatch
 from elmox.kernels.linear.cpu_half import HalfLinear, can_halve, max_half_rows
 from elmox.kernels.linear.cpu_int8 import Int8Linear, why_not_int8
 from elmox.kernels.linear.cpu_packed import PackedLinear, can_pack
-from elmox.kernels.linear.dispatch import float_linear, for_rows, int8_linear
+from elmox.kernels.linear.dispatch import FloatLinear, Int8OrFloatLinear
 from elmox.kernels.lstm.dispatch import lstm_kernel
 from elmox.model.lstm import LstmLayer
 
@@ -42,7 +42,7 @@ def test_half_weights(rows: int) -> None:
     x, other = torch.randn(rows, 33), torch.randn(rows, 40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for linear in (HalfLinear(weight), float_linear(lambda: weight)):
+        for linear in (HalfLinear(weight), FloatLinear(lambda: weight)):
             exact = x.double() @ weight.double().T
             for actual, expected in (
                 (linear(x), exact),
@@ -60,26 +60,28 @@ def test_weights_that_16_bits_would_change(number: float) -> None:
     assert can_halve(weight)
     weight[2, 3] = number
     assert not can_halve(weight)
-    assert isinstance(for_rows(float_linear(lambda: weight), 1), PackedLinear)
+    assert isinstance(FloatLinear(lambda: weight).for_rows(1), PackedLinear)
 
 
 @halves
 def test_the_choice_by_rows(num_threads: int) -> None:
     weight, largest = half_weight(8, 8), {1: 24, 2: 4, 3: 0}[num_threads]
     assert max_half_rows() == largest
-    linear = float_linear(lambda: weight)
+    linear, patient = FloatLinear(lambda: weight), FloatLinear(lambda: weight, num_packed=2)
     if largest:
-        assert isinstance(for_rows(linear, largest), HalfLinear)
-    assert isinstance(for_rows(linear, largest + 1), PackedLinear)
+        assert isinstance(linear.for_rows(largest), HalfLinear)
+        kinds = [type(patient.for_rows(1)) for _ in range(4)]
+        assert kinds == [PackedLinear, PackedLinear, HalfLinear, HalfLinear]
+    assert isinstance(linear.for_rows(largest + 1), PackedLinear)
 
 
 @pytest.mark.skipif(why_not_int8() is not None, reason=str(why_not_int8()))
 def test_int8_for_large_products_only() -> None:
     weight = torch.randn(64, 64)
-    linear = int8_linear(lambda: weight)
+    linear = Int8OrFloatLinear(lambda: weight)
     most = (dispatch.MIN_INT8_PRODUCTS - 1) // 4096
-    assert isinstance(for_rows(linear, most), PackedLinear)
-    assert isinstance(for_rows(linear, most + 1), Int8Linear)
+    assert isinstance(linear.for_rows(most), PackedLinear)
+    assert isinstance(linear.for_rows(most + 1), Int8Linear)
 
 
 @halves

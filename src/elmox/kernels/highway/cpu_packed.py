@@ -4,7 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmox.kernels.linear.cpu_packed import PackedLinear, rounded_rows
+from elmox.kernels.linear.cpu_packed import rounded_rows
+from elmox.kernels.linear.dispatch import FloatLinear
+
+FEW_PACKED = 32  # products of few rows, see `FloatLinear`
 
 
 class PackedHighway:
@@ -13,7 +16,7 @@ class PackedHighway:
     def __init__(
         self, carry: Tensor, carry_bias: Tensor, transform: Tensor, transform_bias: Tensor
     ) -> None:
-        self._linear = PackedLinear(torch.cat([carry, transform]))
+        self._linear = FloatLinear(lambda: torch.cat([carry, transform]), FEW_PACKED)
         self._bias = torch.cat([carry_bias, transform_bias])
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@
 | `Int8Linear` | dtype int8, from so many multiplications on that rounding the rows pays |
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import Protocol
@@ -30,13 +31,12 @@ class Linear(Protocol):
         """Return x W^T + other."""
 
 
-class LinearByRows:
-    """One product up to a number of rows, another one beyond; each is prepared at first use."""
+class LinearByRows(ABC):
+    """A product that is chosen by the number of rows, and prepared when it is first chosen."""
 
-    def __init__(
-        self, few: Callable[[], Linear], many: Callable[[], Linear], max_few: Callable[[], int]
-    ) -> None:
-        self._few, self._many, self._max_few = cache(few), cache(many), max_few
+    @abstractmethod
+    def for_rows(self, rows: int) -> Linear:
+        """Return the product to use for a number of rows."""
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Return x W^T + bias."""
@@ -46,36 +46,49 @@ class LinearByRows:
         """Return x W^T + other."""
         return self.for_rows(len(x)).plus(x, other)
 
+
+class FloatLinear(LinearByRows):
+    """The product in float32."""
+
+    def __init__(self, make: Callable[[], Tensor], num_packed: int = 0) -> None:
+        """Args:
+        make: returns the weight; called whenever it is packed.
+        num_packed: number of products of few rows after which the weight is packed for them too,
+            which for a large one takes as long as hundreds of products.
+        """
+        self._num_packed = num_packed
+        self._half = cache(lambda: half_linear(make()))
+        self._packed = cache(lambda: PackedLinear(make()))
+
     def for_rows(self, rows: int) -> Linear:
         """Return the product to use for a number of rows."""
-        chosen = self._few() if rows <= self._max_few() else self._many()
-        return for_rows(chosen, rows)
+        if rows <= max_half_rows():
+            if self._num_packed:
+                self._num_packed -= 1
+            else:
+                return self._half() or self._packed()
+        return self._packed()
 
 
-def for_rows(linear: Linear, rows: int) -> Linear:
-    """Return the product to use for a number of rows: chosen once, before a loop."""
-    return linear.for_rows(rows) if isinstance(linear, LinearByRows) else linear
+class Int8OrFloatLinear(LinearByRows):
+    """The product in 8-bit integers, or in float32 where that is faster."""
+
+    def __init__(self, make: Callable[[], Tensor]) -> None:
+        """Args:
+        make: returns the weight; called whenever it is packed.
+        """
+        self._max_float = max_float_rows(make())
+        self._float = FloatLinear(make)
+        self._int8 = cache(lambda: Int8Linear(make()))
+
+    def for_rows(self, rows: int) -> Linear:
+        """Return the product to use for a number of rows."""
+        return self._float.for_rows(rows) if rows <= self._max_float else self._int8()
 
 
-def float_linear(make: Callable[[], Tensor]) -> Linear:
-    """Return the product with a weight in float32.
-
-    Args:
-        make: returns the weight; called again whenever it is packed.
-    """
-    weight = make()
-    if not can_halve(weight):
-        return PackedLinear(weight)
-    return LinearByRows(lambda: HalfLinear(make()), lambda: PackedLinear(make()), max_half_rows)
-
-
-def int8_linear(make: Callable[[], Tensor]) -> Linear:
-    """Return the product in 8-bit integers, or in float32 where that is faster."""
-    weight = make()
-    max_float = max_float_rows(weight)
-    if not max_float:
-        return Int8Linear(weight)
-    return LinearByRows(lambda: float_linear(make), lambda: Int8Linear(make()), lambda: max_float)
+def half_linear(weight: Tensor) -> HalfLinear | None:
+    """Return the product with a weight in 16 bits; None if they would change it."""
+    return HalfLinear(weight) if can_halve(weight) else None
 
 
 def max_float_rows(weight: Tensor) -> int:

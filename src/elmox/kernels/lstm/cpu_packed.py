@@ -10,6 +10,7 @@ Shapes: N tokens in time-major order, U distinct words, D directions, B rows, P 
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -18,10 +19,10 @@ from torch import Tensor
 from elmox.kernels.linear.cpu_half import can_halve, max_half_rows
 from elmox.kernels.linear.cpu_packed import rounded_rows
 from elmox.kernels.linear.dispatch import (
+    FloatLinear,
+    Int8OrFloatLinear,
     Linear,
-    float_linear,
-    for_rows,
-    int8_linear,
+    LinearByRows,
     max_float_rows,
 )
 from elmox.kernels.lstm.cpu_single import SingleLstm
@@ -45,7 +46,7 @@ class _Direction:
         self,
         weights: LstmWeights,
         direction: int,
-        linear: Callable[[Callable[[], Tensor]], Linear],
+        linear: Callable[[Callable[[], Tensor]], LinearByRows],
     ) -> None:
         self._num_cells = weights.bias.shape[1] // 4
         self._cell_clip, self._proj_clip = weights.cell_clip, weights.proj_clip
@@ -102,8 +103,8 @@ class _Direction:
         start = 0
         for size, steps in itertools.groupby(step_sizes):
             rows = rounded_rows(size)
-            recurrent = for_rows(self._recurrent, rows)
-            project = None if self._project is None else for_rows(self._project, rows)
+            recurrent = self._recurrent.for_rows(rows)
+            project = None if self._project is None else self._project.for_rows(rows)
             active, active_memory, padded_memory = cell[:size], memory[:size], memory[:rows]
             previous = previous[:rows]
             for _ in steps:
@@ -156,9 +157,8 @@ class PackedLstm:
         """
         self._weights = weights
         self._int8 = int8
-        linear = int8_linear if int8 else float_linear
+        linear = Int8OrFloatLinear if int8 else FloatLinear
         self._directions = [_Direction(weights, d, linear) for d in range(len(weights.bias))]
-        self._halved = can_halve(weights.recurrent_weight)
         self._single: SingleLstm | None = None
 
     def __call__(
@@ -196,7 +196,11 @@ class PackedLstm:
         """Return whether `SingleLstm` is the fastest for one row."""
         if self._int8 and not max_float_rows(self._weights.recurrent_weight[0]):
             return False
-        return not (self._halved and max_half_rows())
+        return not (max_half_rows() and self._can_halve)
+
+    @cached_property
+    def _can_halve(self) -> bool:
+        return can_halve(self._weights.recurrent_weight)
 
     def _run_single(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> Tensor:
         if self._single is None:  # it copies weights, which only single sentences need
