@@ -14,10 +14,8 @@ def test_readers_of_damaged_files() -> None:
     pytest.importorskip("zstandard")
     from fuzz import BAD, run, targets
 
-    outcomes = [
-        (target.name, *found) for target in targets() for found in run(target, range(CASES))
-    ]
-    bad = [found for found in outcomes if found[2] in BAD]
+    outcomes = [(target.name, *case) for target in targets() for case in run(target, range(CASES))]
+    bad = [case for case in outcomes if case[2] in BAD]
     assert not bad, bad
     assert len(outcomes) >= 30 * CASES
-    assert sum(found[2] == "error" for found in outcomes) > len(outcomes) / 3
+    assert sum(case[2] == "error" for case in outcomes) > len(outcomes) / 3

@@ -154,29 +154,29 @@ def _parquet(folder: Path) -> Path:
 
 def targets() -> list[Target]:
     """Return all readers."""
-    found = [Target(name, build, _model, name == "elmox") for name, build in FORMATS.items()]
-    found.append(Target("options.json", _options, _model_of_options))
-    found.append(Target("HDF5 arrays", _arrays, _all_arrays))
+    all_targets = [Target(name, build, _model, name == "elmox") for name, build in FORMATS.items()]
+    all_targets.append(Target("options.json", _options, _model_of_options))
+    all_targets.append(Target("HDF5 arrays", _arrays, _all_arrays))
     for name in ("out.hdf5", "out.parquet", "out"):
         kind = Path(name).suffix or "npy"
-        found.append(Target(f"vectors, {kind}", _vectors(name), _all_vectors, True))
+        all_targets.append(Target(f"vectors, {kind}", _vectors(name), _all_vectors, True))
     for task, kinds in READABLE.items():
         for kind in sorted(kinds):
             read = find_task(task).read
-            found.append(Target(f"{task}: {kind}", _file(*FILES[kind]), read))
-    found.append(Target("JSON lines", _file("lines.jsonl", LINES), _lines("jsonl")))
-    found.append(Target("Parquet lines", _parquet, _lines("parquet")))
+            all_targets.append(Target(f"{task}: {kind}", _file(*FILES[kind]), read))
+    all_targets.append(Target("JSON lines", _file("lines.jsonl", LINES), _lines("jsonl")))
+    all_targets.append(Target("Parquet lines", _parquet, _lines("parquet")))
     vectors = "the 0.1 0.2 -3e-2\ncat 1 2 3\nA\u00a0b 4 5 6\n"
-    found.append(Target("word vectors", _file("glove.txt", vectors), _word_vectors))
+    all_targets.append(Target("word vectors", _file("glove.txt", vectors), _word_vectors))
     for suffix, compress in COMPRESS.items():
         content = compress(b"It rains.\nIt pours.\n" * 50)
-        found.append(Target(f"text{suffix}", _file(f"text.txt{suffix}", content), _text))
-    return found
+        all_targets.append(Target(f"text{suffix}", _file(f"text.txt{suffix}", content), _text))
+    return all_targets
 
 
 def _word_vectors(path: Path) -> object:
-    found = read_word_vectors(path)
-    return found.words, found.vectors.tobytes()
+    vectors = read_word_vectors(path)
+    return vectors.words, vectors.vectors.tobytes()
 
 
 def damage(folder: Path, seed: str) -> str:
@@ -194,10 +194,10 @@ def damage(folder: Path, seed: str) -> str:
 
 def _number(content: str, chance: random.Random) -> str:
     """Another number or value."""
-    found = [*re.finditer(r"-?\d+(\.\d+)?|true|false|null", content)]
-    if not found:
+    matches = [*re.finditer(r"-?\d+(\.\d+)?|true|false|null", content)]
+    if not matches:
         return content
-    match = chance.choice(found)
+    match = chance.choice(matches)
     return content[: match.start()] + chance.choice(NUMBERS) + content[match.end() :]
 
 
@@ -215,8 +215,8 @@ def _characters(content: str, chance: random.Random) -> str:
 
 def _fields(content: str, chance: random.Random) -> str:
     """One field in the place of another."""
-    found = [*re.finditer(r"[^\s,:]+", content)]
-    old, new = chance.choice(found), chance.choice([*found, None])
+    matches = [*re.finditer(r"[^\s,:]+", content)]
+    old, new = chance.choice(matches), chance.choice([*matches, None])
     return content[: old.start()] + (new[0] if new else "") + content[old.end() :]
 
 
