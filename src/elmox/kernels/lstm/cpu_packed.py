@@ -97,14 +97,15 @@ class _Direction:
         for them.
         """
         room = rounded_rows(len(hidden))
+        # By the rows of the window: the last steps of a batch must not pack all weights again.
+        recurrent = self._recurrent.for_rows(room)
+        project = None if self._project is None else self._project.for_rows(room)
         previous = F.pad(hidden, (0, 0, 0, room - len(hidden)))
         memory = cell.new_zeros(room, self._num_cells)
         cell.mul_(2)
         start = 0
         for size, steps in itertools.groupby(step_sizes):
             rows = rounded_rows(size)
-            recurrent = self._recurrent.for_rows(rows)
-            project = None if self._project is None else self._project.for_rows(rows)
             active, active_memory, padded_memory = cell[:size], memory[:size], memory[:rows]
             previous = previous[:rows]
             for _ in steps:
