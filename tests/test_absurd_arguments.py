@@ -11,6 +11,7 @@ import pytest
 from elmox import Elmo, ElmoxError
 from elmox.config import LstmConfig
 from elmox.tasks.fit.layers import cache_directory
+from elmox.threads import set_threads
 from elmox.training.distributed import num_processes, processes
 
 
@@ -52,6 +53,32 @@ def test_the_number_of_processes(value: str, monkeypatch: pytest.MonkeyPatch) ->
             attempt()
     monkeypatch.setenv("WORLD_SIZE", "3")
     assert num_processes() == 3
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({}, r"WORLD_SIZE=2, but not the rest .*RANK"),
+        ({"RANK": "abc"}, r"RANK=abc, expected a number"),
+        ({"RANK": "5"}, r"RANK=5 and WORLD_SIZE=2, expected a smaller rank"),
+        ({"RANK": "0"}, r"not the rest .*MASTER_ADDR"),
+        ({"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "abc"}, r"not the rest .*abc"),
+    ],
+)
+def test_what_torchrun_sets(
+    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"WORLD_SIZE": "2", **environment}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ElmoxError, match=message), processes("cpu"):
+        pass
+
+
+def test_more_threads_than_any_machine_has() -> None:
+    with pytest.raises(ElmoxError, match="number is 100000000000, expected at most 1024"):
+        set_threads(10**11)
 
 
 def test_no_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import os
 import sys
 
-from elmox.errors import require_at_least
+from elmox.errors import Argument, ArgumentError, require_at_least
+
+MOST_THREADS = 1024
 
 
 def wait_passively() -> None:
@@ -27,6 +29,10 @@ def set_threads(number: int) -> None:
             their number.
     """
     require_at_least(1, "number", number)
+    if number > MOST_THREADS:  # OpenMP ends the process if it cannot start so many
+        raise ArgumentError(
+            "{} is {}, expected at most {}", Argument("number"), number, MOST_THREADS
+        )
     if "torch" not in sys.modules:
         wait_passively()
     import torch

@@ -19,7 +19,7 @@ import typer
 
 from elmox.config import BUNDLED
 from elmox.pretrained.formats import FORMATS
-from elmox.threads import set_threads
+from elmox.threads import MOST_THREADS, set_threads
 
 if TYPE_CHECKING:
     from elmox.elmo import Elmo
@@ -221,6 +221,7 @@ class RunOptions(PrintOptions):
         int | None,
         typer.Option(
             min=1,
+            max=MOST_THREADS,
             envvar="ELMOX_THREADS",
             callback=_set_threads,
             help="CPU threads; by default $ELMOX_THREADS, or one per core.",

@@ -106,7 +106,18 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         return
     # torchrun keeps its store of addresses over a restart. Without a prefix for each attempt, a
     # restarted process would wait for processes that are gone.
-    store, rank, _ = next(rendezvous("env://"))
+    if _from_torchrun("RANK", 0) >= number:
+        raise ElmoxError(
+            f"the environment has RANK={os.environ['RANK']} and WORLD_SIZE={number}, expected a "
+            "smaller rank: start the processes with torchrun"
+        )
+    try:
+        store, rank, _ = next(rendezvous("env://"))
+    except ValueError as error:
+        raise ElmoxError(
+            f"the environment has WORLD_SIZE={number}, but not the rest of what torchrun sets "
+            f"({error}): unset it, or start the processes with torchrun"
+        ) from error
     dist.init_process_group(
         "nccl" if where.type == "cuda" else "gloo",
         store=PrefixStore(f"attempt {_num_restarts()}", store),

@@ -241,6 +241,15 @@ def test_an_interrupted_fit_goes_on(decay: str, tiny: Path, tmp_path: Path) -> N
     assert metrics[0] == metrics[1]
 
 
+@pytest.mark.parametrize("change", ["words.dim=99999999999", "head.hidden=[99999999999]"])
+def test_sizes_beyond_memory(change: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        ElmoxError, match=r"out of memory: lower the sizes in the recipe's \[head\]"
+    ):
+        fit_names(tmp_path, recipe("elmo.model=none", change))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_fit_is_extended(tmp_path: Path) -> None:
     """From 3 to 5 epochs, with the files of a fit of 5 epochs."""
     changes = ["elmo.model=none", "fit.patience=9"]

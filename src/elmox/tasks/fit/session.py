@@ -15,6 +15,7 @@ from elmox.errors import Argument, ArgumentError, ElmoxError
 from elmox.inference.device import resolve_device
 from elmox.io.files import atomic_write, to_json, writing
 from elmox.io.locks import alone_in
+from elmox.io.memory import memory_explained
 from elmox.io.progress import Log
 from elmox.tasks.data.batches import TaskData, distinct_sentences, predict_all
 from elmox.tasks.data.texts import Words, frequent_words
@@ -196,7 +197,8 @@ class TaskSession:
             finetune = recipe.elmo.finetune
             elmo = trainable_copy(self._model(recipe.elmo.model)) if finetune else None
             torch.manual_seed(seed)
-            return TaskModel(description, words, vectors, elmo).to(self._device)
+            with memory_explained("lower the sizes in the recipe's [head] and [words]"):
+                return TaskModel(description, words, vectors, elmo).to(self._device)
 
         return make
 
