@@ -65,7 +65,7 @@ def test_the_number_of_processes(value: str, monkeypatch: pytest.MonkeyPatch) ->
         ({"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "abc"}, r"not the rest .*abc"),
     ],
 )
-def test_what_torchrun_sets(
+def test_the_environment_of_torchrun(
     environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
