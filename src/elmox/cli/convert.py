@@ -46,8 +46,8 @@ def command(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Read this text (- for stdin) and store the LSTM state after it as the model's "
-            "warm start state.",
+            help="Read this text (- for stdin) and store the mean LSTM state over its sentences as "
+            "the model's warm start state.",
         ),
     ] = None,
     force: Force = False,
